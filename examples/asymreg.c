@@ -21,7 +21,7 @@ static int target(int tell, int done)
 
     h.addr = (uintptr_t)text;
     if (asymreg_open(NULL, &ctx, &err) < 0 ||
-        asymreg_register(ctx, text, 100, ASYMREG_RW, 0, &h.id, &err) < 0 ||
+        asymreg_register(ctx, text, 100, ASYMREG_RW, NULL, &h.id, &err) < 0 ||
         (h.n = asymreg_export(ctx, h.blob, sizeof(h.blob), &err)) < 0)
         return fprintf(stderr, "target: %s\n", err.text), 1;
     if (write(tell, &h, sizeof(h)) != sizeof(h) || read(done, &c, 1) != 1)

@@ -27,13 +27,12 @@ static void release_memory(struct asymreg_context *ctx, struct memory *m, bool s
         asymreg_unregister(ctx, m->ids[i]);
     if (m->one_id)
         asymreg_unregister(ctx, m->one_id);
-    for (int i = 0; i < 2; i++) {
-        void *at = i ? m->many : m->one;
-        if (at && segments)
-            asymreg_segment_remove(ctx, at);
-        if (at)
-            munmap(at, m->bytes);
-    }
+    if (m->many && segments)
+        asymreg_segment_remove(ctx, m->many);
+    if (m->one)
+        munmap(m->one, m->bytes);
+    if (m->many)
+        munmap(m->many, m->bytes);
     if (m->fd >= 0)
         close(m->fd);
     free(m->ids);
@@ -69,6 +68,7 @@ static int map_memory(struct memory *m, uint64_t bytes)
 static int provide_memory(struct asymreg_context *ctx, const struct request *r, bool segments,
                           struct memory *m, struct reply *reply)
 {
+    struct asymreg_register_opts opts = {.size = sizeof(opts), .flags = ASYMREG_FD};
     uint64_t begin;
     int rc = map_memory(m, r->n * r->block);
 
@@ -77,17 +77,15 @@ static int provide_memory(struct asymreg_context *ctx, const struct request *r, 
     m->ids = calloc(r->n, sizeof(*m->ids));
     if (!m->ids)
         return -ENOMEM;
-    if (segments) {
-        rc = asymreg_segment_add(ctx, m->one, m->bytes, ASYMREG_RW, 0, m->fd, 0, NULL);
-        if (rc == 0)
-            rc = asymreg_segment_add(ctx, m->many, m->bytes, ASYMREG_RW, 0, m->fd, 0, NULL);
-    }
-    if (rc == 0)
-        rc = asymreg_register(ctx, m->one, (size_t)(r->n * r->block), ASYMREG_RW, 0, &m->one_id,
-                              NULL);
+    opts.fd = m->fd;
+    rc = asymreg_register(ctx, m->one, m->bytes, ASYMREG_RW, segments ? &opts : NULL, &m->one_id,
+                          NULL);
+    opts.flags |= ASYMREG_SEGMENT; /* of many regions */
+    if (rc == 0 && segments)
+        rc = asymreg_register(ctx, m->many, m->bytes, ASYMREG_RW, &opts, NULL, NULL);
     begin = now_ns();
     for (; rc == 0 && m->n < r->n; m->n++)
-        rc = asymreg_register(ctx, m->many + m->n * r->block, (size_t)r->block, ASYMREG_RW, 0,
+        rc = asymreg_register(ctx, m->many + m->n * r->block, (size_t)r->block, ASYMREG_RW, NULL,
                               &m->ids[m->n], NULL);
     reply->register_ns = (double)(now_ns() - begin) / (double)r->n;
     reply->one = (uintptr_t)m->one;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asymmetric memory by libasymreg. Every PE has a card in symmetric memory: its bootstrap blob and
- * the address of its lock. A PE reads another's card when it first needs it. Every operation is
- * complete when it returns, so fence and quiet do nothing for it.
+ * the address of its lock. A PE reads another's card when it first needs it. Operations of _nbi
+ * calls are in flight until shmem_quiet() and its like wait for their requests.
  *
  * Transport: shared memory and CMA if all PEs are on one node, else UCX for all of them. A thread
  * of UCX's worker receives what peers send while the program computes.
@@ -37,6 +37,8 @@
 
 /* Elements of a strided put that begin together. */
 #define GROUP_PUTS 64u
+/* Operations of _nbi calls in flight; a further one waits for the others. */
+#define MAX_NBI 64u
 
 struct card {
     uint64_t node;             /* which node the PE is on */
@@ -59,6 +61,19 @@ struct window {
     int pe;
 };
 
+/* An operation of a _nbi call. */
+struct nbi {
+    struct asymreg_req req;
+    const char *call;
+    bool is_put;
+    uintptr_t remote;
+    char *local;
+    size_t bytes;
+    int pe;
+};
+
+static struct nbi nbis[MAX_NBI]; /* in flight, the oldest first */
+static unsigned n_nbis;
 static struct asymreg_context *context;
 static struct asymreg_worker *worker; /* of the thread that has `mutex` */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -78,7 +93,8 @@ _Noreturn void asym_die(const char *call, const char *what, const char *why)
 static void check_result(int rc, const char *call, const struct asymreg_error *err)
 {
     if (rc < 0)
-        asym_die(call, "asymmetric memory", err->code == rc ? err->text : asymreg_strerror(rc));
+        asym_die(call, "asymmetric memory",
+                 err && err->code == rc ? err->text : asymreg_strerror(rc));
 }
 
 /* Two PEs with the same number reach each other by shared memory and CMA: the node's name, its boot
@@ -148,7 +164,7 @@ static void open_on_node(void)
 
     check_result(asymreg_open(NULL, &context, &err), "shmem_init", &err);
     check_result(asymreg_segment_alloc(context, sizeof(uint64_t), &lock, &err), "shmem_init", &err);
-    check_result(asymreg_register(context, lock, sizeof(uint64_t), ASYMREG_ALL, 0, NULL, &err),
+    check_result(asymreg_register(context, lock, sizeof(uint64_t), ASYMREG_ALL, NULL, NULL, &err),
                  "shmem_init", &err);
     card->lock = (uintptr_t)lock;
 }
@@ -191,6 +207,7 @@ void asym_end(void)
 {
     if (!context) /* a second shmem_finalize() */
         return;
+    asym_quiet("shmem_finalize");
     pshmem_barrier_all(); /* no PE needs the cards now */
     while (windows)
         close_window(&windows);
@@ -245,10 +262,50 @@ static void copy_block(const char *call, bool is_put, uintptr_t remote, char *lo
     int rc = is_put ? asymreg_put(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes)
                     : asymreg_get(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes);
 
-    if (rc == 0 && is_put)
-        rc = asymreg_flush(worker, (uint32_t)pe);
     if (rc < 0)
         die_of_access(call, pe, remote, bytes, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
+}
+
+/* Ends an operation whose request is complete, with this result. */
+static void end_nbi(const struct nbi *o, int rc, const struct asymreg_error *err)
+{
+    if (rc == ASYMREG_ESTALE) /* this PE's copy of the table was old, and is new now */
+        copy_block(o->call, o->is_put, o->remote, o->local, o->bytes, o->pe);
+    else
+        check_result(rc, o->call, err);
+}
+
+static void wait_nbis(void)
+{
+    struct asymreg_error err = {.code = 0};
+
+    for (unsigned i = 0; i < n_nbis; i++)
+        end_nbi(&nbis[i], asymreg_req_wait(worker, &nbis[i].req, &err), &err);
+    n_nbis = 0;
+}
+
+static void begin_nbi(const char *call, bool is_put, uintptr_t remote, char *local, size_t bytes,
+                      int pe)
+{
+    struct asymreg_error err = {.code = 0};
+    struct nbi *o = &nbis[n_nbis];
+    int rc;
+
+    o->call = call;
+    o->is_put = is_put;
+    o->remote = remote;
+    o->local = local;
+    o->bytes = bytes;
+    o->pe = pe;
+    rc = is_put ? asymreg_put_nb(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes, &o->req)
+                : asymreg_get_nb(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes, &o->req);
+    if (rc < 0)
+        die_of_access(call, pe, remote, bytes, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
+    rc = asymreg_req_test(worker, &o->req, &err);
+    if (rc != ASYMREG_PENDING)
+        end_nbi(o, rc, &err);
+    else if (++n_nbis == MAX_NBI)
+        wait_nbis();
 }
 
 /* Begins the puts of all elements. On failure *failed is the address of the one that failed. */
@@ -284,7 +341,7 @@ static int begin_gets(uintptr_t remote, char *local, ptrdiff_t remote_stride,
     for (size_t i = 0; i < n && rc == 0; i++) {
         uintptr_t at = remote + i * size * (uintptr_t)remote_stride;
         void *here = (void *)((uintptr_t)local + i * size * (uintptr_t)local_stride);
-        rc = asymreg_get_nb(worker, (uint32_t)pe, at, ASYMREG_ANY, here, size);
+        rc = asymreg_get_nb(worker, (uint32_t)pe, at, ASYMREG_ANY, here, size, NULL);
         if (rc < 0)
             *failed = at;
     }
@@ -334,6 +391,29 @@ void asym_put(const char *call, void *to, const void *from, ptrdiff_t to_stride,
                   size, pe);
 }
 
+void asym_nbi(const char *call, bool is_put, const void *remote, const void *local, size_t n,
+              size_t size, int pe)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, size, &bytes))
+        die_of_access(call, pe, (uintptr_t)remote, SIZE_MAX, 0, ASYMREG_EOVERFLOW);
+    pthread_mutex_lock(&mutex);
+    import_pe(call, pe);
+    begin_nbi(call, is_put, (uintptr_t)remote, (char *)(uintptr_t)local, bytes, pe);
+    pthread_mutex_unlock(&mutex);
+}
+
+void asym_quiet(const char *call)
+{
+    if (!context)
+        return;
+    pthread_mutex_lock(&mutex);
+    wait_nbis();
+    check_result(asymreg_flush(worker, ASYMREG_ALL_PEERS), call, NULL);
+    pthread_mutex_unlock(&mutex);
+}
+
 void asym_get(const char *call, void *to, const void *from, ptrdiff_t to_stride,
               ptrdiff_t from_stride, size_t n, size_t size, int pe)
 {
@@ -345,8 +425,7 @@ static void lock_set(const char *call, int pe, uint64_t from, uint64_t to)
     uint64_t was = from;
 
     for (;;) {
-        int rc = asymreg_amo(worker, (uint32_t)pe, peers[pe].lock, ASYMREG_ANY,
-                             ASYMREG_AMO_COMPARE_SWAP, sizeof(uint64_t), to, from, &was);
+        int rc = asymreg_compare_swap64(worker, (uint32_t)pe, peers[pe].lock, from, to, &was);
 
         if (rc < 0)
             die_of_access(call, pe, peers[pe].lock, sizeof(uint64_t), ASYMREG_ATOMIC, rc);
@@ -408,6 +487,7 @@ static uint64_t update_under_lock(const char *call, enum asym_op op, uintptr_t a
     store_operand(bytes, size, apply_op(op, old, value, compare));
     if (op != OP_FETCH)
         copy_block(call, true, addr, bytes, size, pe);
+    check_result(asymreg_fence(worker, (uint32_t)pe), call, NULL); /* before the lock is free */
     lock_set(call, pe, 1, 0);
     return old;
 }
@@ -472,7 +552,7 @@ static struct window *open_window(uint64_t addr, int pe)
         return NULL;
     *w = (struct window){.next = windows, .start = region.start, .last = region.last, .pe = pe};
     windows = w;
-    rc = asymreg_bind(worker, (uint32_t)pe, region.start, region.last - region.start + 1, region.id,
+    rc = asymreg_bind(worker, (uint32_t)pe, region.start, region.id, region.last - region.start + 1,
                       &w->bound);
     if (rc == 0 && asymreg_bound_ptr(&w->bound))
         return w;
@@ -510,7 +590,7 @@ void *asym_pointer(const void *addr, int pe)
 
 int shmemx_register(void *addr, size_t bytes)
 {
-    return asymreg_register(context, addr, bytes, ASYMREG_ALL, 0, NULL, NULL);
+    return asymreg_register(context, addr, bytes, ASYMREG_ALL, NULL, NULL, NULL);
 }
 
 int shmemx_unregister(void *addr)
@@ -546,7 +626,11 @@ void *shmemx_alloc(size_t bytes)
 
 int shmemx_free(void *addr)
 {
-    int rc = shmemx_unregister(addr);
+    /* Refused as long as the memory is registered, and for memory of another origin. */
+    int rc = context ? asymreg_segment_remove(context, addr) : -EINVAL;
 
+    if (rc != ASYMREG_EBUSY)
+        return rc;
+    rc = shmemx_unregister(addr);
     return rc < 0 ? rc : asymreg_segment_remove(context, addr);
 }

@@ -29,7 +29,13 @@ bool asym_accessible(const void *addr, int pe);
 /* Where this PE can load and store registered memory of a PE, until asym_end(); NULL: nowhere. */
 void *asym_pointer(const void *addr, int pe);
 
-/* n elements of `size` bytes each, strides in elements. Complete at the PE when they return. */
+/* A call of a whole block that is in flight until asym_quiet(), which completes all puts too. */
+void asym_nbi(const char *call, bool is_put, const void *remote, const void *local, size_t n,
+              size_t size, int pe);
+void asym_quiet(const char *call);
+
+/* n elements of `size` bytes each, strides in elements. Local memory is the caller's again when
+ * they return. */
 void asym_put(const char *call, void *to, const void *from, ptrdiff_t to_stride,
               ptrdiff_t from_stride, size_t n, size_t size, int pe);
 void asym_get(const char *call, void *to, const void *from, ptrdiff_t to_stride,

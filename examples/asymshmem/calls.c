@@ -52,11 +52,11 @@
     BOTH(PUT, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), to,                    \
          asym_put(call, to, from, 1, 1, n, size, pe))                                              \
     BOTH(PUT##_nbi, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), to,              \
-         asym_put(call, to, from, 1, 1, n, size, pe))                                              \
+         asym_nbi(call, true, to, from, n, size, pe))                                              \
     BOTH(GET, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), from,                  \
          asym_get(call, to, from, 1, 1, n, size, pe))                                              \
     BOTH(GET##_nbi, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), from,            \
-         asym_get(call, to, from, 1, 1, n, size, pe))
+         asym_nbi(call, false, from, to, n, size, pe))
 
 #define STRIDED(T, PUT, GET, size)                                                                 \
     BOTH(PUT,                                                                                      \
@@ -168,17 +168,23 @@ void shmem_finalize(void)
     pshmem_finalize();
 }
 
-/* An operation on registered memory begins at once and is complete when it returns. So a fence must
- * complete the OpenSHMEM's own operations, not only order them. */
-void shmem_fence(void)
-{
-    pshmem_quiet();
-}
-
-void shmem_ctx_fence(shmem_ctx_t ctx)
-{
-    pshmem_ctx_quiet(ctx);
-}
+/* What completes puts: on registered memory those of all contexts. Between the two kinds of memory
+ * nothing but completion makes an order, so a fence is a quiet. */
+#define COMPLETES(NAME, PARAMS, THEIRS)                                                            \
+    void shmem_##NAME(BARE PARAMS)                                                                 \
+    {                                                                                              \
+        asym_quiet("shmem_" #NAME);                                                                \
+        THEIRS;                                                                                    \
+    }
+COMPLETES(quiet, (void), pshmem_quiet())
+COMPLETES(fence, (void), pshmem_quiet())
+COMPLETES(ctx_quiet, (shmem_ctx_t ctx), pshmem_ctx_quiet(ctx))
+COMPLETES(ctx_fence, (shmem_ctx_t ctx), pshmem_ctx_quiet(ctx))
+COMPLETES(ctx_destroy, (shmem_ctx_t ctx), pshmem_ctx_destroy(ctx))
+COMPLETES(barrier_all, (void), pshmem_barrier_all())
+COMPLETES(barrier, (int first, int log_step, int n_pes, long *sync),
+          pshmem_barrier(first, log_step, n_pes, sync))
+COMPLETES(free, (void *memory), pshmem_free(memory)) /* a barrier */
 
 void *shmem_ptr(const void *addr, int pe)
 {

@@ -145,6 +145,7 @@ static void begin_call(const struct call *c, size_t n)
 
 static void end_call(const struct call *c)
 {
+    asym_quiet(c->name);
     pshmem_barrier(c->first, c->log_step, c->n_pes, c->sync);
     pthread_mutex_unlock(&mutex);
 }
@@ -158,7 +159,7 @@ static struct part part_of(const struct call *c, int member)
 }
 
 /* n elements of a member's source, from element `at` on, `from_step` apart, to places `to_step`
- * apart. This PE's address of symmetric memory names it at every PE. */
+ * apart; there after asym_quiet(). This PE's address of symmetric memory names it at every PE. */
 static void fetch_elements(const struct call *c, int member, const struct part *p, size_t at,
                            ptrdiff_t from_step, char *to, ptrdiff_t to_step, size_t n)
 {
@@ -167,7 +168,9 @@ static void fetch_elements(const struct call *c, int member, const struct part *
     size_t size = c->size;
 
     from += at * size;
-    if (!p->symmetric)
+    if (!p->symmetric && to_step == 1 && from_step == 1)
+        asym_nbi(c->name, false, from, to, n, size, pe);
+    else if (!p->symmetric)
         asym_get(c->name, to, from, to_step, from_step, n, size, pe);
     else if (!is_symmetric(c->source, pshmem_my_pe()))
         asym_die(c->name, "the source", "is symmetric in some PEs and not in others");
@@ -230,6 +233,7 @@ static void *reduce_asym(const struct call *c, size_t n,
     for (int member = 0; n && member < c->n_pes; member++) {
         struct part p = part_of(c, member);
         fetch_elements(c, member, &p, 0, 1, member ? next : so_far, 1, n);
+        asym_quiet(c->name);
         if (member)
             combine(so_far, next, n);
     }

@@ -150,7 +150,7 @@ static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
 
     must_succeed(rt, asymreg_open(&opts, &ctx, NULL), "libasymreg", "open");
     must_succeed(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
-    must_succeed(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL),
+    must_succeed(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, NULL, NULL, NULL),
                  "libasymreg", "register");
     n = asymreg_export(ctx, blob, sizeof(blob), NULL);
     must_succeed(rt, (int)n, "libasymreg", "export");

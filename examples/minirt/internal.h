@@ -78,7 +78,6 @@ struct minirt_window {
     struct storwin_window *storage;
     uint32_t slot;        /* unless it is the service window, which has no team */
     asymreg_id region[2]; /* of its parts; 0: none */
-    void *segment[2];     /* if a part is a segment of its own; else NULL */
     char *created;        /* a new file's name, for a window that another rank could not open */
     struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };

@@ -68,33 +68,46 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
                                   "flush of rank %u (process %u)", rank, id);
 }
 
-static int update_remote(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo,
-                         uint64_t operand, uint64_t compare, uint64_t *before)
+/* The result of an atomic. */
+static int end_atomic(struct minirt_team *team, int rc, uint32_t rank, uint32_t id, uint64_t addr)
 {
-    uint32_t id;
-    int rc = minirt__reach(team, rank, &id);
-
-    if (rc < 0)
-        return rc;
-    rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before);
     return rc == 0 ? 0 : fail_operation(team, rc, "atomic", ASYMREG_ATOMIC, 8, rank, id, addr);
 }
 
 int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
                uint64_t *before)
 {
-    return update_remote(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD,
-                         operand, 0, before);
+    struct asymreg_worker *worker = team->rt->worker;
+    uint32_t id;
+    int rc = minirt__reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = before ? asymreg_fetch_add64(worker, id, addr, operand, before)
+                : asymreg_add64(worker, id, addr, operand);
+    return end_atomic(team, rc, rank, id, addr);
 }
 
 int minirt_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
                 uint64_t *before)
 {
-    return update_remote(team, rank, addr, ASYMREG_AMO_SWAP, operand, 0, before);
+    uint32_t id;
+    int rc = minirt__reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_swap64(team->rt->worker, id, addr, operand, before);
+    return end_atomic(team, rc, rank, id, addr);
 }
 
 int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t compare,
                         uint64_t operand, uint64_t *before)
 {
-    return update_remote(team, rank, addr, ASYMREG_AMO_COMPARE_SWAP, operand, compare, before);
+    uint32_t id;
+    int rc = minirt__reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_compare_swap64(team->rt->worker, id, addr, compare, operand, before);
+    return end_atomic(team, rc, rank, id, addr);
 }

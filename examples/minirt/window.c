@@ -3,8 +3,8 @@
  * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part_query()
  * returns what backs each part of a window. A part whose descriptor, mapped by a peer, shows the
  * same bytes at once (`part.coherent`: a file under the kernel pager; memory, requested as a memfd,
- * which has no name that a killed process could leave behind) becomes a segment, which peers map;
- * the others are for CMA and UCX.
+ * which has no name that a killed process could leave behind) is registered with that descriptor,
+ * and peers map it; the others are for CMA and UCX.
  */
 #include "internal.h"
 
@@ -66,25 +66,23 @@ static int allocate_storage(struct minirt_window *w, uint64_t bytes, struct stor
     return 0;
 }
 
-/* Every part becomes a region, which peers may access; with shared memory, in a segment, which they
- * map. */
+/* Every part becomes a region, which peers may access; with shared memory they map it. */
 static int register_parts(struct minirt_window *w, uint64_t bytes)
 {
     struct storwin_info_part part = {.size = sizeof(part)};
+    struct asymreg_register_opts mapped = {.size = sizeof(mapped),
+                                           .flags = ASYMREG_FD | ASYMREG_TRUSTED};
     struct minirt *rt = w->rt;
     struct asymreg_error err;
     int rc = 0;
 
     for (uint32_t i = 0; rc == 0 && storwin_part_query(w->storage, i, &part) == 0; i++) {
-        void *at = (char *)storwin_base(w->storage) + part.offset;
+        int maps = rt->transport == SHM && part.fd >= 0 && part.coherent;
 
-        if (rt->transport == SHM && part.fd >= 0 && part.coherent) {
-            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd,
-                                     part.fd_offset, &err);
-            w->segment[i] = rc == 0 ? at : NULL;
-        }
-        if (rc == 0)
-            rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i], &err);
+        mapped.fd = part.fd;
+        mapped.fd_offset = part.fd_offset;
+        rc = asymreg_register(rt->ctx, (char *)storwin_base(w->storage) + part.offset, part.bytes,
+                              ASYMREG_ALL, maps ? &mapped : NULL, &w->region[i], &err);
     }
     return rc < 0 ? minirt__fail(rt, minirt__remote_code(rc), err.text,
                                  "registering a window of %llu bytes", (unsigned long long)bytes)
@@ -123,8 +121,6 @@ int minirt__window_drop(struct minirt_window *w)
     for (uint32_t i = 0; w->rt->ctx && i < 2; i++) {
         if (w->region[i])
             (void)asymreg_unregister(w->rt->ctx, w->region[i]);
-        if (w->segment[i])
-            (void)asymreg_segment_remove(w->rt->ctx, w->segment[i]);
     }
     if (w->team) {
         w->rt->service->window[w->slot].base = 0;

@@ -17,7 +17,7 @@
  *     struct asymreg_error err;                                 // a sentence when something fails
  *
  *     asymreg_open(NULL, &ctx, &err);                           // both: shared memory and CMA
- *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err); // the target
+ *     asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, &err);  // the target
  *     n = asymreg_export(ctx, blob, sizeof(blob), &err);
  *
  *     asymreg_import(ctx, 7, blob, n, &err);                    // the initiator calls the target 7
@@ -28,6 +28,7 @@
  *
  * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
  *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
+ *   - asymreg/atomic.h     the atomics by type
  *   - asymreg/bound.h      handles bound to a region: put, get, atomics in a few ns
  *   - asymreg/transport.h  the operations that move bytes; write your own
  *   - asymreg/base.h       errors, permissions, identifiers, limits
@@ -44,6 +45,7 @@
 #include <asymreg/base.h>
 #include <asymreg/transport.h>
 #include <asymreg/rma.h>
+#include <asymreg/atomic.h>
 #include <asymreg/bound.h>
 
 #endif /* ASYMREG_H */

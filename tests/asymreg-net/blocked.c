@@ -133,7 +133,7 @@ static void survive(struct asymreg_context *c, struct asymreg_worker *w, uint32_
     if (me == PEER)
         for (int i = 0; i < PUTS; i++) {
             rc = asymreg_put_nb(w, BLOCKED, board->at[BLOCKED].addr, ASYMREG_ANY, &words[i],
-                                sizeof(*words));
+                                sizeof(*words), NULL);
             CHECK(rc == 0 || (thread && rc == ASYMREG_EPEER));
         }
     __atomic_fetch_add(&board->begun, 1, __ATOMIC_ACQ_REL);
@@ -165,7 +165,7 @@ static void stay_connected(struct asymreg_worker *w, uint32_t me)
             usleep(25000);
         } else {
             CHECK(asymreg_put_nb(w, BLOCKED, board->at[BLOCKED].addr, ASYMREG_ANY, &word,
-                                 sizeof(word)) == 0);
+                                 sizeof(word), NULL) == 0);
         }
     }
     __atomic_fetch_add(&board->begun, 1, __ATOMIC_ACQ_REL);
@@ -191,7 +191,7 @@ static void process(uint32_t me)
     CHECK(asymreg_ucx_create(&ucx, &opts.transport, NULL) == 0);
     CHECK(opts.transport->ops->address(opts.transport, board->at[me].address, &bytes, NULL) == 0);
     CHECK(asymreg_open(&opts, &c, NULL) == 0);
-    CHECK(asymreg_register(c, &memory, sizeof(memory), ASYMREG_ALL, 0, NULL, NULL) == 0);
+    CHECK(asymreg_register(c, &memory, sizeof(memory), ASYMREG_ALL, NULL, NULL, NULL) == 0);
     CHECK(asymreg_worker_create(c, &w) == 0);
     n = asymreg_export(c, board->at[me].blob, ASYMREG_MAX_BLOB_BYTES, NULL);
     CHECK(n > 0);

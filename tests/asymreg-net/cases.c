@@ -566,11 +566,12 @@ static void case_killed(struct side *s)
     static unsigned char dst[16][30000];
     static struct asymreg_op ops[16];
     uint64_t begin;
+    int64_t late;
     int rc = 0, n = 0;
 
     CHECK_MSG(get_from(s, DATA, 0, dst[0], 100, NULL) == 0, "get");
-    tell_only(s, (struct order){.kind = ORDER_KILL});
-    begin = now_ms();
+    tell_only(s, (struct order){.kind = ORDER_KILL, .value = kill_after_us});
+    begin = now_ms() + kill_after_us / 1000;
     while (rc >= 0) {
         int last[16];
 
@@ -591,7 +592,10 @@ static void case_killed(struct side *s)
         n++;
     }
     CHECK_MSG(rc == ASYMREG_EPEER, "after %d rounds: %d", n, rc);
-    printf("killed: noticed %llu ms later\n", (unsigned long long)(now_ms() - begin));
+    late = (int64_t)(now_ms() - begin);
+    printf("killed: noticed %lld ms later\n", (long long)late);
+    if (kill_after_us)
+        CHECK_MSG(late <= 1000, "promised: within a second");
     CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
     CHECK_MSG(get_from(s, DATA, 0, dst[0], 100, NULL) == ASYMREG_EPEER, "get from the dead");
     CHECK_MSG(put_in(s, DATA, 0, "x", 1, NULL) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER,

@@ -49,7 +49,7 @@ static void work(int me)
     uint64_t number = 100 + (uint64_t)me, back;
     ssize_t n;
 
-    CHECK(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL, NULL) == 0);
+    CHECK(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, NULL, NULL, NULL) == 0);
     CHECK(asymreg_worker_create(c, &w) == 0);
     n = asymreg_export(c, board->at[me].blob, ASYMREG_MAX_BLOB_BYTES, NULL);
     CHECK(n > 0);

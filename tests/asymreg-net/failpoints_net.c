@@ -220,7 +220,8 @@ static void life(void)
     TRY(open_one(&owner));
     TRY(open_one(&user));
     for (int i = 0; i < N; i++)
-        TRY(asymreg_register(owner, memory[i], sizeof(memory[i]), ASYMREG_ALL, 0, &ids[i], NULL));
+        TRY(asymreg_register(owner, memory[i], sizeof(memory[i]), ASYMREG_ALL, NULL, &ids[i],
+                             NULL));
     n_blob = asymreg_export(owner, blob, sizeof(blob), NULL);
     CHECK(n_blob > 0);
     TRY(asymreg_import(user, 1, blob, (size_t)n_blob, NULL));
@@ -238,7 +239,7 @@ static void life(void)
     TRY(asymreg_amo(w, 1, (uintptr_t)memory[1], ids[1], ASYMREG_AMO_SWAP, 8, 5, 0,
                     &old)); /* the failed operation was not begun */
     CHECK(old == 0 && memory[1][0] == 5);
-    TRY(asymreg_put_nb(w, 1, (uintptr_t)memory[2], ids[2], buf, 100));
+    TRY(asymreg_put_nb(w, 1, (uintptr_t)memory[2], ids[2], buf, 100, NULL));
     TRY(asymreg_flush(w, ASYMREG_ALL_PEERS));
     CHECK(memcmp(memory[2], buf, 100) == 0);
     for (int i = 0; i < N; i++)

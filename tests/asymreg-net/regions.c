@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #define CHECK_END() exit(1)
+#include "../asymreg/register.h"
 #include "../check.h"
 
 #define N_REGIONS 500u
@@ -159,34 +160,37 @@ static void owner(int sock)
     CHECK_MSG(file != MAP_FAILED, "mmap");
     /* The first half in one segment; the others have registrations of their own, or share a few of
      * them. */
-    CHECK_MSG(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0,
-                                  NULL) == 0,
+    CHECK_MSG(asymreg_register(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW,
+                               FLAGS(ASYMREG_SEGMENT), NULL, NULL) == 0,
               "segment");
     for (uint32_t i = 0; i < N_REGIONS; i++)
         CHECK_MSG(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
-                                   i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i], NULL) == 0,
+                                   FLAGS(i == N_REGIONS - 1 ? ASYMREG_ALONE : 0), &news.ids[i],
+                                   NULL) == 0,
                   "register %u", i);
-    CHECK_MSG(asymreg_register(ctx, file, 2 * page, prot[0], 0, NULL, NULL) == 0,
+    CHECK_MSG(asymreg_register(ctx, file, 2 * page, prot[0], NULL, NULL, NULL) == 0,
               "register a file");
-    CHECK_MSG(asymreg_register(ctx, others, 100, prot[1], 0, NULL, NULL) == 0,
+    CHECK_MSG(asymreg_register(ctx, others, 100, prot[1], NULL, NULL, NULL) == 0,
               "register read-only");
-    CHECK_MSG(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL, NULL) == 0,
+    CHECK_MSG(asymreg_register(ctx, others + 4096, 64, prot[2], NULL, NULL, NULL) == 0,
               "register a counter");
-    CHECK_MSG(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id, NULL) ==
-                  0,
+    CHECK_MSG(asymreg_register(ctx, big, BIG_BYTES, prot[0], FLAGS(ASYMREG_ALONE), &news.big_id,
+                               NULL) == 0,
               "register much");
     CHECK_MSG(gone != MAP_FAILED, "mmap");
-    CHECK_MSG(asymreg_segment_add(ctx, gone, 32768, ASYMREG_ALL, 0, -1, 0, NULL) == 0 &&
-                  asymreg_register(ctx, gone, 8, ASYMREG_ALL, 0, NULL, NULL) == 0 &&
-                  asymreg_register(ctx, gone + 16384, 4096, ASYMREG_ALL, 0, &news.gone_ids[0],
-                                   NULL) == 0 &&
-                  asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, ASYMREG_ALONE,
-                                   &news.gone_ids[1], NULL) == 0,
-              "register what will go");
+    CHECK_MSG(
+        asymreg_register(ctx, gone, 32768, ASYMREG_ALL, FLAGS(ASYMREG_SEGMENT), NULL, NULL) == 0 &&
+            asymreg_register(ctx, gone, 8, ASYMREG_ALL, NULL, NULL, NULL) == 0 &&
+            asymreg_register(ctx, gone + 16384, 4096, ASYMREG_ALL, NULL, &news.gone_ids[0], NULL) ==
+                0 &&
+            asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, FLAGS(ASYMREG_ALONE),
+                             &news.gone_ids[1], NULL) == 0,
+        "register what will go");
     CHECK_MSG(strange != MAP_FAILED, "mmap");
     if (strncmp(transport_name, "ucx", 3) == 0) /* an adapter refuses it */
-        CHECK_MSG(asymreg_register(ctx, strange, 8, ASYMREG_ALL, ASYMREG_ALONE, NULL, NULL) == 0,
-                  "register what may only be written");
+        CHECK_MSG(
+            asymreg_register(ctx, strange, 8, ASYMREG_ALL, FLAGS(ASYMREG_ALONE), NULL, NULL) == 0,
+            "register what may only be written");
     news.gone = (uintptr_t)gone;
     news.strange = (uintptr_t)strange;
     CHECK_MSG(asymreg_context_stats(ctx, &stats) == 0 &&
@@ -217,10 +221,11 @@ static void owner(int sock)
                       "unregister");
             break;
         case 'r': /* the same memory again */
-            CHECK_MSG(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0], NULL) == 0,
+            CHECK_MSG(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, NULL, &news.ids[0], NULL) ==
+                          0,
                       "register again");
             CHECK_MSG(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW,
-                                       ASYMREG_ALONE, &news.ids[last], NULL) == 0,
+                                       FLAGS(ASYMREG_ALONE), &news.ids[last], NULL) == 0,
                       "register again");
             id = news.ids[last];
             break;
@@ -386,11 +391,11 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
      * succeeds. */
     tell(sock, 'u');
     tell(sock, 'r');
-    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8, NULL);
     CHECK_MSG(rc == 0, "begun: %s", asymreg_strerror(rc));
     rc = asymreg_flush(w, OWNER);
     CHECK_MSG(rc == ASYMREG_ESTALE, "by an old copy: %s", asymreg_strerror(rc));
-    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8, NULL);
     CHECK_MSG(rc == 0, "begun again: %s", asymreg_strerror(rc));
     rc = asymreg_flush(w, OWNER);
     CHECK_MSG(rc == 0, "after a refresh: %s", asymreg_strerror(rc));
@@ -437,7 +442,7 @@ static void goes_away(struct asymreg_context *ctx, int sock)
     if (strncmp(transport_name, "ucx", 3) != 0)
         CHECK_MSG(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
     for (int i = 0; i < 2; i++) {
-        int begun = asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8),
+        int begun = asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8, NULL),
             flushed = asymreg_flush(w, OWNER);
         CHECK_MSG(begun == ASYMREG_ESTALE || flushed == ASYMREG_ESTALE,
                   "put without waiting: %s, %s", asymreg_strerror(begun),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT
- * [--no-pidfd] [--living | --dying] [CASE]...
+ * [--no-pidfd | --kills N] [--living | --dying] [CASE]...
  *
  * Each case runs in two processes of its own. The target registers memory and obeys orders that
  * arrive on a socket; except for `ucx`, which needs its progress, the target sleeps in read(), so
@@ -9,6 +9,8 @@
  * `contract TRANSPORT --connect ADDRESS PORT` runs.
  *
  * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
+ *
+ * --kills N: the case `killed` N times, each killed at another moment of its operations.
  *
  * --living, --dying: the cases in which the target lives, or in which it is killed. A network may
  * then print an error about the lost connection.
@@ -39,6 +41,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +53,7 @@ static int fds[N_REGIONS];
 static bool passive;      /* the target makes no call while it waits for orders */
 static bool elsewhere;    /* the target is on another machine */
 static int seconds = 150; /* a case that takes longer hangs */
+uint64_t kill_after_us;   /* of case `killed` */
 
 /* UCX leaks memory when a connection fails; the leak is not ours. */
 const char *__lsan_default_suppressions(void);
@@ -91,6 +95,23 @@ struct asymreg_transport *make_transport(int role, bool dying)
     }
     CHECK_MSG(rc == 0 && t, "no transport %s: %d", transport_name, rc);
     return t;
+}
+
+static void die_of_alarm(int signal_number)
+{
+    (void)signal_number;
+    raise(SIGKILL);
+}
+
+/* Kills this process after some microseconds, whatever it does then. */
+static void die_after(uint64_t us)
+{
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)}};
+
+    signal(SIGALRM, die_of_alarm);
+    if (us == 0 || setitimer(ITIMER_REAL, &timer, NULL) < 0)
+        raise(SIGKILL);
 }
 
 uint64_t now_ms(void)
@@ -289,7 +310,7 @@ static void obey(struct side *s, const struct order *order)
         break;
     case ORDER_REG: answer.published = publish(s, region); break;
     case ORDER_ADD: add_to_self(s, order); break;
-    case ORDER_KILL: raise(SIGKILL); break;
+    case ORDER_KILL: die_after(order->value); break;
     case ORDER_STOP:
         transmit(s->sock, &answer, sizeof(answer));
         raise(SIGSTOP);
@@ -505,6 +526,22 @@ static void check_error_texts(const char *(*explain)(int code))
     CHECK_MSG(strcmp(explain(0), "success") == 0, "%s", explain(0));
 }
 
+static int kill_often(unsigned int n)
+{
+    const struct contract_case *c = contract_cases;
+    unsigned int seed = (unsigned int)now_ms();
+    int rc = 0;
+
+    while (strcmp(c->name, "killed") != 0)
+        c++;
+    printf("seed %u\n", seed);
+    for (unsigned int i = 0; i < n && rc == 0; i++) {
+        kill_after_us = 1 + (unsigned int)rand_r(&seed) % 30000;
+        rc = run_here(c);
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     const char *address = NULL, *port = NULL, *only = NULL;
@@ -512,7 +549,7 @@ int main(int argc, char **argv)
 
     if (argc < 2) {
         fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect "
-                        "ADDRESS PORT | --no-pidfd] [--living | --dying] [CASE]...\n");
+                        "ADDRESS PORT | --no-pidfd | --kills N] [--living | --dying] [CASE]...\n");
         return 2;
     }
     transport_name = argv[1];
@@ -531,6 +568,8 @@ int main(int argc, char **argv)
             return 77;
         first = 3;
     }
+    if (argc > 3 && strcmp(argv[2], "--kills") == 0)
+        return kill_often((unsigned int)atoi(argv[3]));
     if (argc > 4 && strcmp(argv[2], "--connect") == 0) {
         address = argv[3];
         port = argv[4];

@@ -83,5 +83,7 @@ void wait_until_stopped(pid_t pid);
 uint64_t sum_of(const unsigned char *p, size_t bytes);
 void fill(unsigned char *p, size_t bytes, uint64_t seed);
 uint64_t now_ms(void);
+/* When the target of case `killed` dies; 0: at once. */
+extern uint64_t kill_after_us;
 
 #endif

@@ -210,11 +210,11 @@ static void life(void)
     char *file = __real_mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(file != MAP_FAILED);
     if (mode & ASYMREG_LOCAL_SHM)
-        TRY(0, asymreg_segment_add(owner, file, 8192, ASYMREG_RW, 0, fd, 0, NULL));
+        TRY(0, asymreg_register(owner, file, 8192, ASYMREG_RW, SEGMENT_OF(0, fd, 0), NULL, NULL));
     if (!(mode & ASYMREG_LOCAL_CMA))
         base = p;
     for (int i = 0; i < N; i++)
-        TRY(0, asymreg_register(owner, base + i * 8, 7, ASYMREG_RW, 0, &ids[i], NULL));
+        TRY(0, asymreg_register(owner, base + i * 8, 7, ASYMREG_RW, NULL, &ids[i], NULL));
     n = asymreg_export(owner, blob, sizeof(blob), NULL);
     CHECK(n > 0);
     TRY(0, asymreg_import(user, 1, blob, (size_t)n, NULL));
@@ -222,7 +222,7 @@ static void life(void)
     TRY(0, asymreg_put(w, 1, (uintptr_t)base, ids[0], "x", 1));
     CHECK(base[0] == 'x');
     if (mode & ASYMREG_LOCAL_SHM) {
-        TRY(0, asymreg_register(owner, file, 100, ASYMREG_RW, 0, &one, NULL));
+        TRY(0, asymreg_register(owner, file, 100, ASYMREG_RW, NULL, &one, NULL));
         TRY(0, asymreg_put(w, 1, (uintptr_t)file + 7, one, "y", 1)); /* through the kernel */
         CHECK(file[7] == 'y');
         CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);

@@ -25,6 +25,7 @@
 
 #define CHECK_END() exit(1)
 #include "../check.h"
+#include "register.h"
 
 /* Two numbers that must be equal; prints both otherwise. */
 #define CHECK_EQ(a, b)                                                                             \
@@ -161,11 +162,13 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
                 CHECK(ro >= 0);
             }
             unlink(path);
-            a->rc = asymreg_segment_add(*ctx, p, o->bytes, o->prot, o->flags >> 8,
-                                        o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
+            a->rc = asymreg_register(
+                *ctx, p, o->bytes, o->prot,
+                SEGMENT_OF(o->flags >> 8, o->kind == READ_ONLY_FILE ? ro : fd, 0), NULL, NULL);
         }
         if (a->rc == 0)
-            a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id, NULL);
+            a->rc =
+                asymreg_register(*ctx, p, o->bytes, o->prot, FLAGS(o->flags & 0xff), &a->id, NULL);
         a->addr = (uintptr_t)p;
         break;
     case UNREGISTER: a->rc = asymreg_unregister(*ctx, o->value); break;

@@ -44,7 +44,7 @@ static asymreg_id reg(void *p, size_t bytes, uint32_t prot)
 {
     asymreg_id id;
 
-    CHECK_EQ(asymreg_register(owner, p, bytes, prot, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(owner, p, bytes, prot, NULL, &id, NULL), 0);
     return id;
 }
 
@@ -57,7 +57,7 @@ static void operations(char *p, int atomics)
     uint64_t old = 77, word;
 
     reg(p, 4096, ASYMREG_ALL);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 8, 4080, ASYMREG_ANY, &b), 0);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 8, ASYMREG_ANY, 4080, &b), 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (uint64_t at = 0; at < 20; at++) {
             for (size_t k = 0; k < sizes[i]; k++)
@@ -157,7 +157,7 @@ static void of_a_peer_that_drains(void)
     p = segment(8192);
     operations(p, 1);
     asymreg_id id = reg(p + 4096, 100, ASYMREG_ALL);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 4096, 100, id, &b), 0);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 4096, id, 100, &b), 0);
     CHECK(asymreg_bound_ptr(&b) == NULL);
     CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), 0);
     CHECK_EQ(asymreg_unregister_drain(owner, id, 1000, NULL), 0);
@@ -176,17 +176,17 @@ static void what_cannot_be_bound(void)
     setup(ASYMREG_LOCAL_SHM, 0);
     p = segment(4096);
     asymreg_id id = reg(p, 100, ASYMREG_READ);
-    CHECK_EQ(asymreg_bind(NULL, PE, 1, 1, 0, &b), -EINVAL);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_bind(NULL, PE, 1, 0, 1, &b), -EINVAL);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 0, 1, NULL), -EINVAL);
     CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 0, 0, &b), -EINVAL);
-    CHECK_EQ(asymreg_bind(w, PE + 1, (uintptr_t)p, 1, 0, &b), ASYMREG_ENOPEER);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 101, 0, &b), ASYMREG_ERANGE);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 100, 1, 0, &b), ASYMREG_ENOREGION);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 1, id + ((asymreg_id)2 << 32), &b), ASYMREG_ESTALE);
-    CHECK_EQ(asymreg_bind(w, PE, UINT64_MAX, 2, 0, &b), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_bind(w, PE + 1, (uintptr_t)p, 0, 1, &b), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 0, 101, &b), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + 100, 0, 1, &b), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, id + ((asymreg_id)2 << 32), 1, &b), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_bind(w, PE, UINT64_MAX, 0, 2, &b), ASYMREG_EOVERFLOW);
     CHECK(b.watch == NULL);
     memset(&b, 0x55, sizeof(b));
-    CHECK_EQ(asymreg_bind(w, PE + 1, (uintptr_t)p, 1, 0, &b), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_bind(w, PE + 1, (uintptr_t)p, 0, 1, &b), ASYMREG_ENOPEER);
     CHECK(b.watch == NULL && b.at == NULL);
     CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), -EINVAL);
     CHECK_EQ(asymreg_bound_get(&b, 0, &byte, 1), -EINVAL);
@@ -194,7 +194,7 @@ static void what_cannot_be_bound(void)
     CHECK_EQ(asymreg_bound_check(&b), -EINVAL);
     asymreg_unbind(&b);
     /* Permissions are those of the region. */
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 100, id, &b), 0);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, id, 100, &b), 0);
     CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), ASYMREG_EACCES);
     CHECK_EQ(asymreg_bound_amo(&b, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EACCES);
     CHECK(p[0] == 0);
@@ -217,7 +217,7 @@ static void after_unregister(void)
     p = segment(N * 64);
     for (int i = 0; i < N; i++) {
         ids[i] = reg(p + i * 64, 64, ASYMREG_ALL);
-        CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + (uintptr_t)i * 64, 64, ids[i], &b[i]), 0);
+        CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p + (uintptr_t)i * 64, ids[i], 64, &b[i]), 0);
         CHECK(asymreg_bound_ptr(&b[i]) != NULL);
         CHECK_EQ(asymreg_bound_put(&b[i], 0, &x, 8), 0);
     }
@@ -250,7 +250,7 @@ static void after_unregister(void)
     }
     asymreg_close(owner);
     owner = NULL;
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 64, again, &b[0]), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, again, 64, &b[0]), ASYMREG_EPEER);
     teardown();
 }
 
@@ -261,7 +261,7 @@ static void of_a_peer_that_closes(void)
 
     setup(ASYMREG_LOCAL_SHM, 0);
     p = segment(4096);
-    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 8, reg(p, 8, ASYMREG_ALL), &b), 0);
+    CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, reg(p, 8, ASYMREG_ALL), 8, &b), 0);
     CHECK_EQ(asymreg_bound_get(&b, 0, &c, 1), 0);
     asymreg_close(owner);
     owner = NULL;
@@ -287,7 +287,7 @@ static void of_a_peer_that_is_killed(void)
         struct answer a = tell(
             &t,
             (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_ALL});
-        CHECK_EQ(asymreg_bind(w, PE, a.addr, 4096, a.id, &b), 0);
+        CHECK_EQ(asymreg_bind(w, PE, a.addr, a.id, 4096, &b), 0);
         CHECK_EQ(asymreg_bound_put(&b, 0, &x, 8), 0);
         kill(t.pid, SIGKILL);
         CHECK(waitpid(t.pid, NULL, 0) == t.pid);
@@ -376,7 +376,7 @@ static void of_a_peer_that_lies(void)
         CHECK_EQ(asymreg_import(user, PE, h.blob, (size_t)h.n, NULL), 0);
         CHECK_EQ(asymreg_worker_create(user, &w), 0);
         for (int i = 0; i < N; i++)
-            CHECK_EQ(asymreg_bind(w, PE, h.addr + (uint64_t)i * 64, 64, 0, &b[i]), 0);
+            CHECK_EQ(asymreg_bind(w, PE, h.addr + (uint64_t)i * 64, 0, 64, &b[i]), 0);
         send_all(t.sock, &seed, sizeof(seed));
         CHECK(recv_all(t.sock, &n, sizeof(n)) == 0);
         unsigned r = seed;
@@ -390,7 +390,7 @@ static void of_a_peer_that_lies(void)
             case 2: rc = asymreg_bound_amo(one, at, ASYMREG_AMO_ADD, 8, 1, 0, &x); break;
             case 3: rc = asymreg_put(w, PE, h.addr + at, ASYMREG_ANY, &x, 8); break;
             default:
-                if ((rc = asymreg_bind(w, PE, h.addr + at, 8, ASYMREG_ANY, &fresh)) == 0)
+                if ((rc = asymreg_bind(w, PE, h.addr + at, ASYMREG_ANY, 8, &fresh)) == 0)
                     asymreg_unbind(&fresh);
             }
             CHECK(rc <= 0);
@@ -435,7 +435,7 @@ static void *uses_handles(void *arg)
         if (of[i] != id) {
             asymreg_unbind(&b[i]);
             of[i] = 0;
-            rc = asymreg_bind(mine, PE, (uintptr_t)churned + (uintptr_t)i * 64, 64, id, &b[i]);
+            rc = asymreg_bind(mine, PE, (uintptr_t)churned + (uintptr_t)i * 64, id, 64, &b[i]);
             CHECK(rc == 0 || rc == ASYMREG_ESTALE || rc == ASYMREG_EBUSY);
             if (rc < 0)
                 continue;

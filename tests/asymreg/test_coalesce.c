@@ -21,6 +21,8 @@
 
 #include <asymreg.h>
 
+#include "register.h"
+
 #define PE    1u
 #define CHUNK 65536u
 #define PAGE  4096u
@@ -114,7 +116,7 @@ static asymreg_id reg(void *p, size_t bytes, uint32_t prot, uint32_t flags)
 {
     asymreg_id id;
 
-    assert_int_equal(asymreg_register(c, p, bytes, prot, flags, &id, NULL), 0);
+    assert_int_equal(asymreg_register(c, p, bytes, prot, FLAGS(flags), &id, NULL), 0);
     return id;
 }
 
@@ -230,9 +232,9 @@ static void guard_pages_stay_out(void **state)
     expect_newest(arena + 3 * CHUNK, CHUNK, ASYMREG_RW); /* not the guard page behind it */
     expect(4, 4);
     /* The transport refuses a region that itself includes such a page. */
-    assert_int_equal(asymreg_register(c, arena + 8 * PAGE - 8, 16, ASYMREG_RW, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 8 * PAGE - 8, 16, ASYMREG_RW, NULL, &id, NULL),
                      ASYMREG_EFAULT);
-    assert_int_equal(asymreg_register(c, arena + 4 * PAGE, 16, ASYMREG_READ, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 4 * PAGE, 16, ASYMREG_READ, NULL, &id, NULL),
                      ASYMREG_EFAULT);
     expect(4, 4);
     mmap(arena + 8 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
@@ -313,16 +315,17 @@ static void what_the_user_made_comes_first(void **state)
     asymreg_id a, b, id;
 
     a = reg(arena, 8, ASYMREG_RW, 0);
-    assert_int_equal(asymreg_segment_add(c, arena + 100, 1000, ASYMREG_RW, 0, -1, 0, NULL), 0);
+    assert_int_equal(
+        asymreg_register(c, arena + 100, 1000, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL), 0);
     expect(2, 2);
     b = reg(arena + 200, 8, ASYMREG_RW, 0);
     expect(2, 2);
     reached(arena, 8, a);
     reached(arena + 200, 8, b);
     assert_int_equal(asymreg_segment_remove(c, arena + 100), ASYMREG_EBUSY);
-    assert_int_equal(asymreg_register(c, arena + 96, 8, ASYMREG_RW, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 96, 8, ASYMREG_RW, NULL, &id, NULL),
                      ASYMREG_EOVERLAP);
-    assert_int_equal(asymreg_register(c, arena + 1096, 8, ASYMREG_RW, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 1096, 8, ASYMREG_RW, NULL, &id, NULL),
                      ASYMREG_ERANGE);
     /* Next to it: what is left of the chunk. */
     reg(arena + 1100, 8, ASYMREG_RW, 0);
@@ -332,7 +335,7 @@ static void what_the_user_made_comes_first(void **state)
     assert_int_equal(asymreg_unregister(c, b), 0);
     assert_int_equal(asymreg_segment_remove(c, arena), ASYMREG_ENOREGION); /* an automatic one */
     assert_int_equal(asymreg_segment_remove(c, arena + 100), 0);
-    assert_int_equal(asymreg_segment_add(c, arena, 8, ASYMREG_RW, 0, -1, 0, NULL),
+    assert_int_equal(asymreg_register(c, arena, 8, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
                      ASYMREG_EOVERLAP); /* a region is there */
 }
 
@@ -344,7 +347,7 @@ static void refused_in_the_large(void **state)
     id = reg(arena + 5, 1000, ASYMREG_RW, 0);
     expect_newest(arena + 5, 1000, ASYMREG_RW);
     reached(arena + 5, 1000, id);
-    assert_int_equal(asymreg_register(c, arena + 2000, 1001, ASYMREG_RW, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 2000, 1001, ASYMREG_RW, NULL, &id, NULL),
                      ASYMREG_EFAULT);
     expect(1, 1);
 }
@@ -391,7 +394,7 @@ static void options(void **state)
     for (int i = 0; i < 3; i++)
         reg(arena + (size_t)i * PAGE, 8, ASYMREG_RW, 0);
     expect_newest(arena + 2 * PAGE, PAGE, ASYMREG_RW);
-    assert_int_equal(asymreg_register(c, arena + 3 * PAGE, 8, ASYMREG_RW, 0, &id, NULL),
+    assert_int_equal(asymreg_register(c, arena + 3 * PAGE, 8, ASYMREG_RW, NULL, &id, NULL),
                      ASYMREG_EFULL);
     reg(arena + 2 * PAGE + 8, 8, ASYMREG_RW, 0);
     expect(3, 3);
@@ -415,7 +418,7 @@ static void *come_and_go(void *arg)
                 return arg;
             ids[k] = 0;
         } else if (asymreg_register(c, arena + k * (CHUNK / 5) + (uintptr_t)arg * 16, 16,
-                                    k % 3 ? ASYMREG_RW : ASYMREG_READ, 0, &ids[k], NULL) != 0) {
+                                    k % 3 ? ASYMREG_RW : ASYMREG_READ, NULL, &ids[k], NULL) != 0) {
             return arg;
         }
     }

@@ -66,7 +66,7 @@ static int life(const struct asymreg_allocator *a)
     }
     n = asymreg_export(c, blob, sizeof(blob), NULL);
     CHECK(n > 0);
-    rc = asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL, NULL);
+    rc = asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, NULL, NULL, NULL);
     if (rc == 0)
         rc = asymreg_import(c, 3, blob, (size_t)n, NULL);
     if (rc == 0)
@@ -90,7 +90,7 @@ static size_t peers(const struct asymreg_allocator *a)
     ssize_t n;
 
     CHECK_EQ(asymreg_open(&o, &c, NULL), 0);
-    CHECK_EQ(asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, NULL, NULL, NULL), 0);
     CHECK((n = asymreg_export(c, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
     for (uint32_t pe = 0; pe < 17; pe++) {

@@ -112,10 +112,11 @@ static void descriptors_not_kept(void)
     CHECK((file = mkstemp(path)) >= 0 && (ro = open(path, O_RDONLY)) >= 0 &&
           ftruncate(file, 8192) == 0 && unlink(path) == 0);
     CHECK((p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) != MAP_FAILED);
-    CHECK_EQ(asymreg_segment_add(sender, p, 4096, ASYMREG_READ, 0, ro, 0, NULL), 0);
+    CHECK_EQ(asymreg_register(sender, p, 4096, ASYMREG_READ, SEGMENT_OF(0, ro, 0), NULL, NULL), 0);
     CHECK_EQ(asymreg_fds_send(sender, pair[0]), 2);
     CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), 2);
-    CHECK_EQ(asymreg_segment_add(sender, (char *)p + 4096, 4096, ASYMREG_RW, 0, file, 4096, NULL),
+    CHECK_EQ(asymreg_register(sender, (char *)p + 4096, 4096, ASYMREG_RW, SEGMENT_OF(0, file, 4096),
+                              NULL, NULL),
              0);
     open_now = n_descriptors();
     for (int i = 0; i < 3; i++) {
@@ -170,7 +171,7 @@ static void closed_by_a_child(void)
     ssize_t n;
     int status;
 
-    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, NULL, &id, NULL), 0);
     CHECK((n = asymreg_export(owner, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(peer, PE, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(peer, &me), 0);
@@ -270,10 +271,11 @@ static void limits(void)
     o.max_regions = 200;
     CHECK_EQ(asymreg_open(&o, &ctx, NULL), 0);
     for (int i = 0; i < 256; i++) /* 200 rounded up to leaves of 128 */
-        CHECK_EQ(asymreg_register(ctx, memory + i * 3, 2, ASYMREG_READ, 0, &ids[i], NULL), 0);
-    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id, NULL), ASYMREG_EFULL);
+        CHECK_EQ(asymreg_register(ctx, memory + i * 3, 2, ASYMREG_READ, NULL, &ids[i], NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, NULL, &id, NULL),
+             ASYMREG_EFULL);
     CHECK_EQ(asymreg_unregister(ctx, ids[0]), 0);
-    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, NULL, &id, NULL), 0);
     for (int i = 0; i < 3; i++) /* one of the four is all private memory */
         CHECK_EQ(asymreg_segment_alloc(ctx, 1, &p[i], NULL), 0);
     CHECK_EQ(asymreg_segment_alloc(ctx, 1, &p[3], NULL), ASYMREG_EFULL);
@@ -285,17 +287,23 @@ static void limits(void)
     CHECK_EQ(asymreg_segment_alloc(ctx, 0, &p[3], NULL), -EINVAL);
     CHECK_EQ(asymreg_segment_alloc(ctx, SIZE_MAX, &p[3], NULL), -ENOMEM);
     CHECK_EQ(asymreg_unregister(ctx, ids[1]), 0);
-    CHECK_EQ(asymreg_register(ctx, p[0], 4096, ASYMREG_ALL, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, p[0], 4096, ASYMREG_ALL, NULL, &id, NULL), 0);
     CHECK_EQ(asymreg_segment_remove(ctx, p[0]), ASYMREG_EBUSY);
     CHECK_EQ(asymreg_unregister(ctx, id), 0);
-    CHECK_EQ(asymreg_register(ctx, (char *)p[0] + 4095, 2, ASYMREG_ALL, 0, &id, NULL),
+    CHECK_EQ(asymreg_register(ctx, (char *)p[0] + 4095, 2, ASYMREG_ALL, NULL, &id, NULL),
              ASYMREG_ERANGE);
-    CHECK_EQ(asymreg_segment_add(ctx, p[0], 4096, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
-    CHECK_EQ(asymreg_segment_add(ctx, memory, 1000, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
-    CHECK_EQ(asymreg_segment_add(ctx, memory, 0, ASYMREG_RW, 0, -1, 0, NULL), -EINVAL);
-    CHECK_EQ(asymreg_segment_add(ctx, memory, SIZE_MAX, ASYMREG_RW, 0, -1, 0, NULL),
-             ASYMREG_EOVERFLOW);
-    CHECK_EQ(asymreg_segment_add(ctx, memory + 900, 10, ASYMREG_RW, 0, 9999, 0, NULL), -EBADF);
+    CHECK_EQ(asymreg_register(ctx, p[0], 4096, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+             ASYMREG_EOVERLAP);
+    CHECK_EQ(asymreg_register(ctx, memory, 1000, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+             ASYMREG_EOVERLAP);
+    CHECK_EQ(asymreg_register(ctx, memory, 0, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+             -EINVAL);
+    CHECK_EQ(
+        asymreg_register(ctx, memory, SIZE_MAX, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+        ASYMREG_EOVERFLOW);
+    CHECK_EQ(
+        asymreg_register(ctx, memory + 900, 10, ASYMREG_RW, SEGMENT_OF(0, 9999, 0), NULL, NULL),
+        -EBADF);
     CHECK_EQ(asymreg_segment_remove(ctx, p[0]), 0);
     asymreg_close(ctx);
     asymreg_close(NULL);

@@ -101,7 +101,7 @@ static void start_round(struct world *w)
 {
     uint64_t before[N_PEERS];
 
-    CHECK_EQ(asymreg_register(w->ctx, w->memory, BYTES, ASYMREG_RW, 0, &board->id, NULL), 0);
+    CHECK_EQ(asymreg_register(w->ctx, w->memory, BYTES, ASYMREG_RW, NULL, &board->id, NULL), 0);
     board->addr = (uintptr_t)w->memory;
     memcpy(before, board->done, sizeof(before));
     __atomic_fetch_add(&board->round, 1, __ATOMIC_ACQ_REL);
@@ -219,8 +219,8 @@ static void one_process(uint32_t mode)
         free(p);
         CHECK_EQ(asymreg_segment_alloc(ctx, 64, &p, NULL), 0);
     }
-    CHECK_EQ(asymreg_register(ctx, p, 64, ASYMREG_RW, 0, &id, NULL), 0);
-    CHECK_EQ(asymreg_register(ctx, p, 64, ASYMREG_RW, ASYMREG_SHARE, &again, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, p, 64, ASYMREG_RW, NULL, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, p, 64, ASYMREG_RW, FLAGS(ASYMREG_SHARE), &again, NULL), 0);
     CHECK_EQ(asymreg_unregister_drain(ctx, id, 0, NULL), ASYMREG_EBUSY);
     CHECK_EQ(asymreg_unregister(ctx, id), 0);
     for (uint32_t pe = 4; pe < 6; pe++)
@@ -249,7 +249,7 @@ static void one_process(uint32_t mode)
 
     /* Without ASYMREG_DRAIN: refused, and nothing has changed. */
     ctx = open_context(0, 0, 0);
-    CHECK_EQ(asymreg_register(ctx, &c, 1, ASYMREG_RW, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, &c, 1, ASYMREG_RW, NULL, &id, NULL), 0);
     struct asymreg_error err = {0};
     CHECK_EQ(asymreg_unregister_drain(ctx, id, 0, &err), ASYMREG_ENOTSUP);
     CHECK_EQ(err.code, ASYMREG_ENOTSUP);
@@ -364,7 +364,7 @@ static void worker_of_a_parent(void)
     ssize_t n;
     int status;
 
-    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, NULL, &id, NULL), 0);
     CHECK((n = asymreg_export(owner, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(user, 1, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(user, &first), 0);

@@ -76,7 +76,7 @@ static void target(struct child *ch, uint32_t mode)
     ch->hello.addr = (uintptr_t)p;
     ch->hello.blob_bytes = asymreg_export(ctx, ch->hello.blob, sizeof(ch->hello.blob), NULL);
     if (p)
-        CHECK_EQ(asymreg_register(ctx, p, BYTES, ASYMREG_RW, 0, NULL, NULL), 0);
+        CHECK_EQ(asymreg_register(ctx, p, BYTES, ASYMREG_RW, NULL, NULL, NULL), 0);
     CHECK(write(ch->ready[1], &ch->hello, sizeof(ch->hello)) == sizeof(ch->hello));
     CHECK(read(ch->go[0], &c, 1) == 1);
     snprintf(address, sizeof(address), "%llx", (unsigned long long)ADDRESS);
@@ -172,19 +172,20 @@ static void a_child_changes_nothing(uint32_t mode)
     pid_t pid;
 
     CHECK_EQ(asymreg_segment_alloc(ctx, 8192, &p, NULL), 0);
-    CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, NULL), 0);
     CHECK((n = asymreg_export(ctx, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(ctx, 1, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(ctx, &w), 0);
     CHECK_EQ(asymreg_context_stats(ctx, &before), 0);
     if ((pid = fork()) == 0) {
-        CHECK_EQ(asymreg_register(ctx, (char *)p + 4096, 10, ASYMREG_RW, 0, NULL, &err), -EPERM);
+        CHECK_EQ(asymreg_register(ctx, (char *)p + 4096, 10, ASYMREG_RW, NULL, NULL, &err), -EPERM);
         CHECK(err.code == -EPERM && strstr(err.text, "another process"));
         CHECK_EQ(asymreg_unregister(ctx, id), -EPERM);
         CHECK_EQ(asymreg_unregister_drain(ctx, id, 1, NULL), -EPERM);
         CHECK_EQ(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1, NULL), -EPERM);
         CHECK_EQ(asymreg_segment_alloc(ctx, 4096, &q, NULL), -EPERM);
-        CHECK_EQ(asymreg_segment_add(ctx, &status, 4, ASYMREG_RW, 0, -1, 0, NULL), -EPERM);
+        CHECK_EQ(asymreg_register(ctx, &status, 4, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+                 -EPERM);
         CHECK_EQ(asymreg_segment_remove(ctx, p), -EPERM);
         CHECK_EQ(asymreg_import(ctx, 2, blob, (size_t)n, NULL), -EPERM);
         CHECK_EQ(asymreg_forget(ctx, 1), -EPERM);

@@ -24,8 +24,8 @@ int main(void)
     CHECK(n > 0);
     CHECK_EQ(asymreg_import(c, 1, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
-    CHECK_EQ(asymreg_register(c, a, sizeof(a), ASYMREG_RW, 0, NULL, NULL), 0);
-    CHECK_EQ(asymreg_register(c, b, sizeof(b), ASYMREG_RW, 0, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, a, sizeof(a), ASYMREG_RW, NULL, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, b, sizeof(b), ASYMREG_RW, NULL, NULL, NULL), 0);
     /* Without a key: the operation makes none. */
     s->base = (uintptr_t)a + 1;
     s->last = (uintptr_t)a + 99;

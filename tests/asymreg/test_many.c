@@ -32,7 +32,8 @@ static void setup(uint32_t mode)
     memory = p;
     CHECK((expected = calloc(N, APART)) != NULL);
     for (uint32_t i = 0; i < N; i++)
-        CHECK_EQ(asymreg_register(c, memory + i * APART, BYTES, ASYMREG_RW, 0, &ids[i], NULL), 0);
+        CHECK_EQ(asymreg_register(c, memory + i * APART, BYTES, ASYMREG_RW, NULL, &ids[i], NULL),
+                 0);
     CHECK((n = asymreg_export(c, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(c, PE, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
@@ -69,13 +70,14 @@ static void moves(void)
         CHECK(memcmp(memory, expected, N * APART) == 0);
         memset(here, 0, sizeof(here));
         for (uint32_t i = 0; i < n; i++)
-            CHECK_EQ(asymreg_get_nb(w, PE, x[i].raddr, x[i].id, x[i].here, x[i].bytes), 0);
+            CHECK_EQ(asymreg_get_nb(w, PE, x[i].raddr, x[i].id, x[i].here, x[i].bytes, NULL), 0);
         CHECK_EQ(asymreg_flush(w, PE), 0);
         for (uint32_t i = 0; i < n; i++)
             CHECK(memcmp(here[i], expected + (x[i].raddr - (uintptr_t)memory), x[i].bytes) == 0);
         CHECK_EQ(asymreg_unregister(c, ids[gone]), 0);
-        CHECK_EQ(asymreg_register(c, memory + gone * APART, BYTES, ASYMREG_RW, 0, &ids[gone], NULL),
-                 0);
+        CHECK_EQ(
+            asymreg_register(c, memory + gone * APART, BYTES, ASYMREG_RW, NULL, &ids[gone], NULL),
+            0);
     }
 }
 

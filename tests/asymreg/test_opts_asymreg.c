@@ -115,11 +115,11 @@ static void arguments(struct asymreg_context *c)
     static unsigned char memory[64];
     struct asymreg_error err = {0};
 
-    CHECK_EQ(asymreg_register(c, memory, 0, ASYMREG_READ, 0, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 0, ASYMREG_READ, NULL, NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "bytes 0"));
-    CHECK_EQ(asymreg_register(c, memory, 1, 8, 0, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 1, 8, NULL, NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "prot 0x8"));
-    CHECK_EQ(asymreg_register(c, memory, 1, ASYMREG_READ, 2, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 1, ASYMREG_READ, FLAGS(2), NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "flags 0x2"));
     CHECK_EQ(asymreg_import(c, ASYMREG_MAX_PEERS, "", 1, &err), -EINVAL);
     CHECK(strstr(err.text, "16777216 is not below 16777216"));

@@ -59,8 +59,8 @@ static struct asymreg_context *publish(int me)
 
     CHECK(private);
     CHECK_EQ(asymreg_segment_alloc(c, BYTES, &shared, NULL), 0);
-    CHECK_EQ(asymreg_register(c, private, BYTES, ASYMREG_RW, 0, NULL, NULL), 0);
-    CHECK_EQ(asymreg_register(c, shared, BYTES, ASYMREG_ALL, 0, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, private, BYTES, ASYMREG_RW, NULL, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, shared, BYTES, ASYMREG_ALL, NULL, NULL, NULL), 0);
     n = asymreg_export(c, board->at[me].blob, ASYMREG_MAX_BLOB_BYTES, NULL);
     CHECK(n > 0);
     board->at[me].bytes = (size_t)n;
@@ -319,12 +319,12 @@ static void with_the_scribbler(uint64_t round)
         uint64_t at = addr[i] + 8 * (round % 32);
         judge(asymreg_put(worker, SCRIBBLER, at, ASYMREG_ANY, buf, 64), at);
         judge(asymreg_get(worker, SCRIBBLER, at, ASYMREG_ANY, buf, sizeof(buf)), at);
-        judge(asymreg_put_nb(worker, SCRIBBLER, at, ASYMREG_ANY, buf, 64), at);
+        judge(asymreg_put_nb(worker, SCRIBBLER, at, ASYMREG_ANY, buf, 64, NULL), at);
         judge(asymreg_flush(worker, SCRIBBLER), at);
         judge(
             asymreg_amo(worker, SCRIBBLER, at, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 1, 0, &value),
             at);
-        if (asymreg_bind(worker, SCRIBBLER, at, 64, ASYMREG_ANY, &bound) == 0) {
+        if (asymreg_bind(worker, SCRIBBLER, at, ASYMREG_ANY, 64, &bound) == 0) {
             judge(asymreg_bound_put(&bound, 8, &value, 8), at);
             judge(asymreg_bound_get(&bound, 16, &value, 8), at);
             asymreg_unbind(&bound);
@@ -373,7 +373,7 @@ static void work(uint64_t rounds)
         written = __atomic_load_n(&board->written, __ATOMIC_RELAXED);
         while (__atomic_load_n(&board->written, __ATOMIC_RELAXED) < written + WORDS_A_ROUND)
             sched_yield();
-        CHECK_EQ(asymreg_register(ctx, memory, sizeof(memory), ASYMREG_RW, 0, &id, NULL), 0);
+        CHECK_EQ(asymreg_register(ctx, memory, sizeof(memory), ASYMREG_RW, NULL, &id, NULL), 0);
         with_the_scribbler(round);
         worked += with_the_other(round);
         rc = round % 4 ? asymreg_unregister(ctx, id) : asymreg_unregister_drain(ctx, id, 20, NULL);

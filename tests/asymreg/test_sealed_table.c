@@ -84,7 +84,7 @@ int main(void)
     CHECK(n > 0);
     CHECK_EQ(asymreg_import(c, 1, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
-    CHECK_EQ(asymreg_register(c, shared, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, shared, 100, ASYMREG_RW, NULL, NULL, NULL), 0);
     CHECK_EQ(asymreg_put(w, 1, (uintptr_t)shared, ASYMREG_ANY, "x", 1), 0);
     CHECK_EQ(shared[0], 'x');
     asymreg_worker_destroy(w);

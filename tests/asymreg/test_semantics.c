@@ -70,10 +70,10 @@ static void there_and_back(struct world *w)
             CHECK_EQ(look(w, at), out[0]);
             CHECK_EQ(look(w, at + sizes[i] - 1), out[sizes[i] - 1]);
             memset(in, 0, sizes[i]);
-            CHECK_EQ(asymreg_get_nb(w->me, PE, at, ASYMREG_ANY, in, sizes[i]), 0);
+            CHECK_EQ(asymreg_get_nb(w->me, PE, at, ASYMREG_ANY, in, sizes[i], NULL), 0);
             CHECK_EQ(asymreg_flush(w->me, ASYMREG_ALL_PEERS), 0);
             CHECK(memcmp(in, out, sizes[i]) == 0);
-            CHECK_EQ(asymreg_put_nb(w->me, PE, at, 0, "x", 1), 0);
+            CHECK_EQ(asymreg_put_nb(w->me, PE, at, 0, "x", 1, NULL), 0);
             CHECK_EQ(asymreg_flush(w->me, PE), 0);
             CHECK_EQ(asymreg_get(w->me, PE, at, 0, in, 1), 0);
             CHECK_EQ(in[0], 'x');
@@ -123,8 +123,8 @@ static void zero_length(struct world *w)
     a = reg(w, w->kind, 0, 100, ASYMREG_RW); /* and some from nowhere */
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, NULL, 8), -EINVAL);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, NULL, 100), -EINVAL);
-    CHECK_EQ(asymreg_put_nb(w->me, PE, a.addr, a.id, NULL, 1), -EINVAL);
-    CHECK_EQ(asymreg_register(w->ctx, NULL, 10, ASYMREG_RW, 0, NULL, NULL), -EINVAL);
+    CHECK_EQ(asymreg_put_nb(w->me, PE, a.addr, a.id, NULL, 1, NULL), -EINVAL);
+    CHECK_EQ(asymreg_register(w->ctx, NULL, 10, ASYMREG_RW, NULL, NULL, NULL), -EINVAL);
 }
 
 static void permissions(struct world *w)
@@ -496,8 +496,8 @@ static void killed_before_registering(struct world *w)
         do {
             rc = call == 1   ? asymreg_get(w->me, PE + 1, 8, ASYMREG_ANY, &x, 1)
                  : call == 2 ? asymreg_put(w->me, PE + 2, a.addr, a.id, &x, 1)
-                 : call == 3 ? asymreg_get_nb(w->me, PE + 3, a.addr, a.id + 1, &x, 1)
-                 : call == 4 ? asymreg_bind(w->me, PE + 4, a.addr, 65, a.id, &b)
+                 : call == 3 ? asymreg_get_nb(w->me, PE + 3, a.addr, a.id + 1, &x, 1, NULL)
+                 : call == 4 ? asymreg_bind(w->me, PE + 4, a.addr, a.id, 65, &b)
                  : call == 5 ? asymreg_resolve(w->me, PE + 5, 8, 0, 1, 0, NULL, NULL)
                              : asymreg_refresh(w->ctx, PE + 6);
         } while (rc != ASYMREG_EPEER && (rc < 0 || call == 6) && now() - start < 30);
@@ -708,14 +708,15 @@ static void oneself(struct world *w)
     CHECK_EQ(asymreg_import(w->ctx, 0, blob, (size_t)n, NULL), 0);
     if (!(w->mode & ASYMREG_LOCAL_CMA)) {
         struct asymreg_error err = {0};
-        CHECK_EQ(asymreg_register(w->ctx, memory, 100, ASYMREG_RW, 0, NULL, &err), ASYMREG_ENOTSUP);
+        CHECK_EQ(asymreg_register(w->ctx, memory, 100, ASYMREG_RW, NULL, NULL, &err),
+                 ASYMREG_ENOTSUP);
         CHECK_EQ(err.code, ASYMREG_ENOTSUP);
         CHECK_EQ(err.addr, (uintptr_t)memory);
         CHECK_EQ(err.bytes, 100);
         CHECK(strstr(err.text, "CMA, which is off") != NULL);
         CHECK_EQ(asymreg_segment_alloc(w->ctx, 100, &p, NULL), 0);
     }
-    CHECK_EQ(asymreg_register(w->ctx, p, 100, ASYMREG_RW, 0, &id, NULL), 0);
+    CHECK_EQ(asymreg_register(w->ctx, p, 100, ASYMREG_RW, NULL, &id, NULL), 0);
     CHECK_EQ(asymreg_put(w->me, 0, (uintptr_t)p + 10, 0, "self", 5), 0);
     CHECK(strcmp((char *)p + 10, "self") == 0);
     CHECK_EQ(asymreg_get(w->me, 0, (uintptr_t)p + 10, 0, in, 5), 0);

@@ -24,7 +24,7 @@ static void setup(uint32_t mode)
         CHECK_EQ(asymreg_segment_alloc(c, 8192, &p, NULL), 0);
     memory = p;
     memset(memory, 0, 8192);
-    CHECK_EQ(asymreg_register(c, memory, 4096, ASYMREG_ALL, 0, NULL, NULL), 0);
+    CHECK_EQ(asymreg_register(c, memory, 4096, ASYMREG_ALL, NULL, NULL, NULL), 0);
     CHECK((n = asymreg_export(c, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(c, PE, blob, (size_t)n, NULL), 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);

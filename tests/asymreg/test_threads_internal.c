@@ -365,7 +365,7 @@ static void *registrar(void *arg)
             __atomic_store_n(&place_id[k], 0, __ATOMIC_RELEASE);
             CHECK_EQ(asymreg_unregister(ctx, id), 0);
         } else {
-            CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, 0,
+            CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, NULL,
                                       &id, NULL),
                      0);
             __atomic_store_n(&place_id[k], id, __ATOMIC_RELEASE);
@@ -419,7 +419,7 @@ static void workers(uint32_t n_places, uint32_t n_passes, uintptr_t n_users)
     arena = p;
     for (uint64_t k = 0; k < places; k++) {
         *(uint64_t *)(void *)(arena + k * PLACE_BYTES + VALUE_AT) = k * 1000003;
-        CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, 0,
+        CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, NULL,
                                   &place_id[k], NULL),
                  0);
     }

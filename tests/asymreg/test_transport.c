@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A third party's transport, written from transport.h alone: it completes nothing at once, has a
- * short queue, takes small pieces only, does not map tables, is not thread-safe, and revokes
- * handles. The core's promises must hold on it too, among them the paper's "if an operation fails,
- * update the table and try again".
- */
+/* The core's promises over a third party's transport (late.h), among them the paper's "if an
+ * operation fails, update the table and try again". */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,364 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include <asymreg.h>
+#include "late.h"
 
-enum { QUEUE = 4, PIECE = 1000, MAX_SERIAL = 4096 };
-
-static unsigned char
-    live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
-static uint32_t next_serial = 1;
-static int dead;   /* the peer */
-static int inside; /* calls in flight: never two */
-static int n_eagain, n_progress, n_stale;
-static const struct asymreg_transport_ops *lower;
-
-struct job {
-    struct asymreg_ep *ep;
-    struct asymreg_rkey *rkey;
-    struct asymreg_op *op;
-    struct asymreg_mem *local;
-    uint64_t addr, operand, compare, *result;
-    void *here;
-    size_t bytes;
-    uint32_t amo;
-    int what; /* 0 put, 1 get, 2 amo */
-};
-
-struct late {
-    struct asymreg_transport base;
-    struct asymreg_transport *under;
-    struct job queue[QUEUE];
-    int n;
-    int late_error;
-};
-
-struct asymreg_mem {
-    struct asymreg_mem *under;
-    uint32_t serial;
-};
-
-struct asymreg_rkey {
-    struct asymreg_rkey *under;
-    uint32_t serial;
-};
-
-#define ENTER()                                                                                    \
-    struct late *l = (struct late *)(void *)t;                                                     \
-    assert_int_equal(inside++, 0);                                                                 \
-    (void)l
-#define LEAVE(rc)                                                                                  \
-    do {                                                                                           \
-        int leave_rc = (rc);                                                                       \
-        inside--;                                                                                  \
-        return leave_rc;                                                                           \
-    } while (0)
-
-static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
-{
-    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE |
-                  ASYMREG_CAP_REVOKE | ASYMREG_CAP_WANT_LOCAL;
-    caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD | 1u << ASYMREG_AMO_COMPARE_SWAP;
-    caps->kinds = 1u << ASYMREG_KIND_CUDA | 1u << ASYMREG_KIND_DMABUF;
-    caps->max_handle_bytes = 128;
-    caps->max_address_bytes = 256;
-    caps->max_op_bytes = PIECE;
-    return 0;
-}
-
-static const char *reason(struct asymreg_transport *t, uint32_t cap)
-{
-    return cap == ASYMREG_CAP_MAP ? "late does not map" : NULL;
-}
-
-/* The library's own registrations at open: a transport may have a thread that reads them for peers
- * until its end. */
-static struct {
-    uint64_t addr, bytes;
-} own[2];
-static int n_own;
-static uint32_t last_kind; /* of memory registered */
-static int last_fd;
-
-static void destroy(struct asymreg_transport *t)
-{
-    struct late *l = (struct late *)(void *)t;
-
-    assert_int_equal(l->n, 0);
-    while (n_own-- > 0) {
-        uint64_t page = own[n_own].addr / 4096 * 4096;
-
-        assert_int_equal(
-            msync((void *)(uintptr_t)page, own[n_own].addr + own[n_own].bytes - page, MS_ASYNC), 0);
-    }
-    n_own = 0;
-    lower->destroy(l->under);
-    free(l);
-}
-
-static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *n, struct asymreg_error *err)
-{
-    ENTER();
-    struct asymreg_mem_desc d = *desc;
-    struct asymreg_mem *m = calloc(1, sizeof(*m));
-    last_kind = desc->kind;
-    last_fd = desc->fd;
-    d.fd = -1;
-    d.kind = 0;
-    if (n_own < 2) {
-        own[n_own].addr = desc->addr;
-        own[n_own++].bytes = desc->bytes;
-    }
-    int rc = lower->mem_reg(l->under, &d, &m->under, (char *)handle + 4, n, err);
-    assert_true(next_serial < MAX_SERIAL);
-    m->serial = next_serial++;
-    live[m->serial] = 1;
-    memcpy(handle, &m->serial, 4);
-    *n += 4;
-    *mem = m;
-    LEAVE(rc);
-}
-
-static int mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
-{
-    ENTER();
-    live[mem->serial] = 0;
-    int rc = lower->mem_dereg(l->under, mem->under);
-    free(mem);
-    LEAVE(rc);
-}
-
-static int address(struct asymreg_transport *t, void *buf, size_t *n, struct asymreg_error *err)
-{
-    ENTER();
-    LEAVE(lower->address(l->under, buf, n, err));
-}
-
-static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n,
-                      struct asymreg_ep **ep, struct asymreg_error *err)
-{
-    ENTER();
-    LEAVE(lower->connect(l->under, bytes, n, ep, err));
-}
-
-static void disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
-{
-    struct late *l = (struct late *)(void *)t;
-
-    lower->disconnect(l->under, ep);
-}
-
-static int peer_alive(struct asymreg_transport *t, struct asymreg_ep *ep)
-{
-    ENTER();
-    LEAVE(dead ? ASYMREG_EPEER : lower->peer_alive(l->under, ep));
-}
-
-static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
-                       size_t n, uint64_t addr, uint64_t bytes, struct asymreg_rkey **rkey,
-                       struct asymreg_error *err)
-{
-    ENTER();
-    struct asymreg_rkey *k = calloc(1, sizeof(*k));
-    memcpy(&k->serial, handle, 4);
-    int rc = lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes,
-                                &k->under, err);
-    *rkey = k;
-    LEAVE(rc);
-}
-
-static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep,
-                         struct asymreg_rkey *rkey)
-{
-    struct late *l = (struct late *)(void *)t;
-
-    for (int i = 0; i < l->n; i++)
-        assert_true(l->queue[i].rkey != rkey); /* promised: no operation uses it */
-    lower->rkey_release(l->under, ep, rkey->under);
-    free(rkey);
-}
-
-static int enqueue(struct asymreg_transport *t, struct job j)
-{
-    ENTER();
-    assert_true(j.bytes > 0 && j.bytes <= PIECE);
-    if (dead)
-        LEAVE(ASYMREG_EPEER);
-    if (l->n == QUEUE) {
-        n_eagain++;
-        LEAVE(-EAGAIN);
-    }
-    if (j.op)
-        j.op->status = ASYMREG_PENDING;
-    l->queue[l->n++] = j;
-    LEAVE(ASYMREG_PENDING);
-}
-
-static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-               uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
-               struct asymreg_op *op)
-{
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .local = local,
-                                   .addr = addr,
-                                   .here = (void *)(uintptr_t)src,
-                                   .bytes = bytes,
-                                   .what = 0});
-}
-
-static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-               uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
-               struct asymreg_op *op)
-{
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .local = local,
-                                   .addr = addr,
-                                   .here = dst,
-                                   .bytes = bytes,
-                                   .what = 1});
-}
-
-static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-               uint64_t addr, uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
-               uint64_t *result, struct asymreg_op *op)
-{
-    assert_true(which == ASYMREG_AMO_FETCH_ADD || which == ASYMREG_AMO_COMPARE_SWAP);
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .addr = addr,
-                                   .operand = operand,
-                                   .compare = compare,
-                                   .result = result,
-                                   .bytes = bytes,
-                                   .amo = which,
-                                   .what = 2});
-}
-
-static const struct asymreg_mem *last_local;
-
-static int carry_out(struct late *l, const struct job *j)
-{
-    uint64_t old;
-
-    if (dead)
-        return ASYMREG_EPEER;
-    last_local = j->local;
-    if (!live[j->rkey->serial]) {
-        n_stale++;
-        return ASYMREG_ESTALE;
-    }
-    if (j->what == 0)
-        return lower->put(l->under, j->ep, j->rkey->under, j->addr, j->here, j->bytes, NULL, NULL);
-    if (j->what == 1)
-        return lower->get(l->under, j->ep, j->rkey->under, j->addr, j->here, j->bytes, NULL, NULL);
-    memcpy(&old, (void *)(uintptr_t)j->addr, 8); /* this process's own memory */
-    *j->result = old;
-    old = j->amo == ASYMREG_AMO_FETCH_ADD ? old + j->operand : old == j->compare ? j->operand : old;
-    memcpy((void *)(uintptr_t)j->addr, &old, 8);
-    return 0;
-}
-
-/* One at a time, the oldest first. */
-static int progress(struct asymreg_transport *t)
-{
-    ENTER();
-    n_progress++;
-    if (l->n == 0 || n_progress % 3) /* lazily */
-        LEAVE(0);
-    struct job j = l->queue[0];
-    memmove(l->queue, l->queue + 1, (size_t)--l->n * sizeof(j));
-    int rc = carry_out(l, &j);
-    if (j.op)
-        __atomic_store_n(&j.op->status, rc, __ATOMIC_RELEASE);
-    else if (rc < 0 && !l->late_error)
-        l->late_error = rc;
-    LEAVE(1);
-}
-
-static int flush(struct asymreg_transport *t, struct asymreg_ep *ep)
-{
-    ENTER();
-    int rc = l->late_error;
-    if (l->n)
-        LEAVE(ASYMREG_PENDING);
-    l->late_error = 0;
-    LEAVE(rc ? rc : dead ? ASYMREG_EPEER : 0);
-}
-
-static struct asymreg_transport_ops late_ops = {
-    .size = sizeof(late_ops),
-    .version = ASYMREG_TRANSPORT_VERSION,
-    .name = "late",
-    .query = query,
-    .reason = reason,
-    .destroy = destroy,
-    .mem_reg = mem_reg,
-    .mem_dereg = mem_dereg,
-    .address = address,
-    .connect = connect_to,
-    .disconnect = disconnect,
-    .peer_alive = peer_alive,
-    .rkey_unpack = rkey_unpack,
-    .rkey_release = rkey_release,
-    .put = put,
-    .get = get,
-    .amo = amo,
-    .flush = flush,
-    .progress = progress,
-};
-
-static struct asymreg_transport *late_create(void)
-{
-    struct asymreg_local_opts o = {.size = sizeof(o), .flags = ASYMREG_LOCAL_CMA};
-    struct late *l = calloc(1, sizeof(*l));
-
-    assert_int_equal(asymreg_local_create(&o, &l->under, NULL), 0);
-    lower = l->under->ops;
-    l->base.ops = &late_ops;
-    return &l->base;
-}
-
-static struct asymreg_context *c;
-static struct asymreg_worker *w;
-static char memory[10000];
-
-static int setup(void **state)
-{
-    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .ring = 16};
-    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    ssize_t n;
-
-    dead = 0;
-    o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &c, NULL), 0);
-    n = asymreg_export(c, blob, sizeof(blob), NULL);
-    assert_true(n > 0);
-    assert_int_equal(asymreg_import(c, 5, blob, (size_t)n, NULL), 0);
-    assert_int_equal(asymreg_worker_create(c, &w), 0);
-    memset(memory, 0, sizeof(memory));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    dead = 0;
-    asymreg_worker_destroy(w);
-    asymreg_close(c);
-    return 0;
-}
+#include "register.h"
 
 static void pieces_and_patience(void **state)
 {
@@ -381,16 +23,16 @@ static void pieces_and_patience(void **state)
     for (size_t i = 0; i < sizeof(out); i++)
         out[i] = (char)(i * 13);
     n_eagain = 0;
-    assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, NULL, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
     assert_memory_equal(memory + 3, out, 9000);
-    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000),
+    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000, NULL),
                      0); /* nine pieces, room for four */
     assert_true(n_eagain > 0);
     assert_int_equal(asymreg_flush(w, 5), 0);
     assert_memory_equal(in, out, 9000);
     memset(memory, 0, sizeof(memory));
-    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + 3, 0, out, 9000, NULL), 0);
     assert_int_equal(asymreg_flush(w, ASYMREG_ALL_PEERS), 0);
     assert_memory_equal(memory + 3, out, 9000);
 }
@@ -399,7 +41,7 @@ static void own_memory_is_made_known(void **state)
 {
     static char out[100];
 
-    assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, NULL, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, out, 100), 0);
     assert_null(last_local);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 500, 100), 0);
@@ -414,7 +56,7 @@ static void some_atomics(void **state)
     static uint64_t word = 40;
     uint64_t old;
 
-    assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, NULL, NULL, NULL), 0);
     assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old),
                      0);
     assert_int_equal(old, 40);
@@ -447,11 +89,11 @@ static void stale_handles_are_replaced(void **state)
     asymreg_id a, b;
 
     n_stale = 0;
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "1", 1), 0);
     for (int i = 0; i < 40; i++) { /* more often than the log is long */
         assert_int_equal(asymreg_unregister(c, a), 0);
-        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &b, NULL), 0);
+        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &b, NULL), 0);
         assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "2", 1), 0);
         assert_int_equal(n_stale, i + 1); /* the cached one was tried first */
         assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "3", 1), ASYMREG_ESTALE);
@@ -462,10 +104,10 @@ static void stale_handles_are_replaced(void **state)
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ESTALE);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ENOREGION);
     /* Begun without waiting: the flush reports the failure, once. */
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "5", 1), 0);
     assert_int_equal(asymreg_unregister(c, a), 0);
-    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "6", 1), 0);
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "6", 1, NULL), 0);
     assert_int_equal(asymreg_flush(w, 5), ASYMREG_ESTALE);
     assert_int_equal(asymreg_flush(w, 5), 0);
     assert_int_equal(memory[0], '5');
@@ -478,8 +120,9 @@ static void replaced_keys_are_released(void **state)
     asymreg_id id;
 
     for (int i = 0; i < 300; i++) {
-        assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, 0, &id, NULL), 0);
-        assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + (uint64_t)i, id, "x", 1), 0);
+        assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, NULL, &id, NULL), 0);
+        assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + (uint64_t)i, id, "x", 1, NULL),
+                         0);
         if (i % 3 == 0)
             asymreg_flush(w, 5);
         assert_int_equal(asymreg_unregister(c, id), 0);
@@ -491,9 +134,9 @@ static void a_peer_that_dies(void **state)
 {
     char buf[10];
 
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), 0);
-    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory, 0, buf, 10), 0);
+    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory, 0, buf, 10, NULL), 0);
     dead = 1;
     assert_int_equal(asymreg_flush(w, 5), ASYMREG_EPEER);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "2", 1), ASYMREG_EPEER);
@@ -508,36 +151,37 @@ static void kinds_of_memory(void **state)
     struct asymreg_error err = {0};
     struct asymreg_context *x;
 
-    assert_int_equal(asymreg_register(c, device[0], 100, ASYMREG_RW,
-                                      ASYMREG_KIND(ASYMREG_KIND_CUDA), NULL, NULL),
-                     0);
+    assert_int_equal(
+        asymreg_register(c, device[0], 100, ASYMREG_RW, KIND_OF(ASYMREG_KIND_CUDA), NULL, NULL), 0);
     assert_int_equal(last_kind, ASYMREG_KIND_CUDA);
-    assert_int_equal(asymreg_segment_add(c, device[1], 4096, ASYMREG_RW,
-                                         ASYMREG_KIND(ASYMREG_KIND_DMABUF), 0, 0, NULL),
-                     0);
+    assert_int_equal(
+        asymreg_register(c, device[1], 4096, ASYMREG_RW,
+                         KIND_WITH(ASYMREG_KIND_DMABUF, ASYMREG_SEGMENT | ASYMREG_FD, 0), NULL,
+                         NULL),
+        0);
     assert_int_equal(last_kind, ASYMREG_KIND_DMABUF);
     assert_true(last_fd >= 0);
-    assert_int_equal(asymreg_register(c, device[2], 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(c, device[2], 100, ASYMREG_RW, NULL, NULL, NULL), 0);
     assert_int_equal(last_kind, ASYMREG_KIND_HOST);
     assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
-                                      ASYMREG_KIND(ASYMREG_KIND_ROCM), NULL, &err),
+                                      KIND_OF(ASYMREG_KIND_ROCM), NULL, &err),
                      ASYMREG_ENOTSUP);
     assert_non_null(strstr(err.text, "late cannot use ROCm memory"));
     assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
-                                      ASYMREG_KIND(ASYMREG_KIND_DMABUF), NULL, NULL),
+                                      KIND_OF(ASYMREG_KIND_DMABUF), NULL, NULL),
                      -EINVAL); /* which has a descriptor */
-    assert_int_equal(
-        asymreg_register(c, device[2] + 200, 100, ASYMREG_RW, ASYMREG_KIND(4u), NULL, NULL),
-        -EINVAL);
-    assert_int_equal(asymreg_segment_add(c, device[2] + 200, 100, ASYMREG_RW,
-                                         ASYMREG_KIND(ASYMREG_KIND_CUDA), 0, 0, NULL),
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW, KIND_OF(4u), NULL, NULL),
+                     -EINVAL);
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
+                                      KIND_WITH(ASYMREG_KIND_CUDA, ASYMREG_SEGMENT | ASYMREG_FD, 0),
+                                      NULL, NULL),
                      -EINVAL);
     assert_int_equal(asymreg_open(NULL, &x, NULL), 0);
     for (uint32_t kind = ASYMREG_KIND_CUDA; kind <= ASYMREG_KIND_DMABUF; kind++) {
-        int fd = kind == ASYMREG_KIND_DMABUF ? 0 : -1;
-        assert_int_equal(
-            asymreg_segment_add(x, device[0], 4096, ASYMREG_RW, ASYMREG_KIND(kind), fd, 0, &err),
-            ASYMREG_ENOTSUP);
+        uint32_t with = kind == ASYMREG_KIND_DMABUF ? ASYMREG_FD : 0;
+        assert_int_equal(asymreg_register(x, device[0], 4096, ASYMREG_RW,
+                                          KIND_WITH(kind, ASYMREG_SEGMENT | with, 0), NULL, &err),
+                         ASYMREG_ENOTSUP);
         assert_non_null(strstr(err.text, "local cannot use"));
     }
     asymreg_close(x);
@@ -660,7 +304,7 @@ static void fresh_looks_first(void **state)
         memset(memory, 0, 100);
         assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
         assert_int_equal(asymreg_worker_create(user, &me), 0);
-        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, &a, NULL), 0);
+        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, NULL, &a, NULL), 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "1", 1), 0);
         /* Nothing has changed: one more read, or none. */
         n_gets = 0;
@@ -671,7 +315,7 @@ static void fresh_looks_first(void **state)
         assert_int_equal(n_gets, 2 * fresh);
         /* Registered anew: with it the first look-up finds that, without it the old copy serves. */
         assert_int_equal(asymreg_unregister(owner, a), 0);
-        assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b, NULL), 0);
+        assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, NULL, &b, NULL), 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1),
                          fresh ? ASYMREG_ESTALE : 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1),
@@ -709,7 +353,7 @@ static void figures_do_not_wait(void **state)
     assert_true(n > 0);
     assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
     assert_int_equal(asymreg_refresh(user, 9), 0);
-    assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, NULL, NULL, NULL), 0);
     alarm(30); /* ends the test, should one of them wait */
     hold = HOLD_NEXT;
     assert_int_equal(pthread_create(&thread, NULL, refresh, user), 0);
@@ -718,7 +362,7 @@ static void figures_do_not_wait(void **state)
     assert_int_equal(asymreg_context_stats(user, &stats), 0);
     assert_int_equal(stats.n_refreshes, 0);
     assert_true(stats.read_bytes > 0);
-    assert_int_equal(asymreg_register(user, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    assert_int_equal(asymreg_register(user, memory, 100, ASYMREG_RW, NULL, NULL, NULL), 0);
     __atomic_store_n(&hold, FREE, __ATOMIC_RELEASE);
     assert_int_equal(pthread_join(thread, &changes), 0);
     alarm(0);

@@ -94,7 +94,9 @@ struct block block_alloc(size_t bytes)
     if (!b.where || !b.mine)
         fail("there is memory");
     memset(b.mine, 0, bytes);
-    if (asymmetric && (shmemx_register(b.mine, bytes) != 0 || shmemx_register(b.mine, bytes) == 0))
+    /* Memory of another origin is not freed, and stays registered. */
+    if (asymmetric && (shmemx_register(b.mine, bytes) != 0 || shmemx_free(b.mine) == 0 ||
+                       shmemx_register(b.mine, bytes) == 0))
         fail("memory can be registered once");
     address = (uintptr_t)b.mine;
     shmem_barrier_all();

@@ -78,7 +78,7 @@ static int target(int out, int in)
     if (rc == 0)
         rc = asymreg_segment_alloc(ctx, BYTES, &p, NULL);
     if (rc == 0)
-        rc = asymreg_register(ctx, p, BYTES, ASYMREG_ALL, 0, &card.id, NULL);
+        rc = asymreg_register(ctx, p, BYTES, ASYMREG_ALL, NULL, &card.id, NULL);
     card.addr = (uintptr_t)p;
     card.blob_bytes = rc;
     if (rc == 0) {

@@ -29,8 +29,9 @@ static int query_caps(struct asymreg_transport *base, struct asymreg_transport_c
     struct asymreg_transport_caps full = {
         .size = caps->size,
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE |
-                 ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
-                 ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
+                 ASYMREG_CAP_ORDERED | ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE |
+                 ASYMREG_CAP_REMOTE_NODE | ASYMREG_CAP_WANT_LOCAL |
+                 (t->atomics ? ASYMREG_CAP_AMO : 0),
         .amo8_ops = t->atomics ? (2u << ASYMREG_AMO_COMPARE_SWAP) - 1 : 0,
         .max_handle_bytes = HANDLE_BYTES,
         .max_address_bytes = ADDRESS_BYTES,

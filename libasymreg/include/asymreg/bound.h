@@ -10,7 +10,7 @@
  * MPI_Win_shared_query() do. Otherwise (CMA, networks, a peer with ASYMREG_DRAIN) it is an
  * operation by address and identifier.
  *
- *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
+ *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
@@ -69,8 +69,8 @@ struct asymreg_bound {
  * @param worker  this thread's worker, which all operations of the handle use
  * @param pe      the peer
  * @param raddr   address there
- * @param bytes   length, more than 0
  * @param id      the registration, or ASYMREG_ANY: the present one
+ * @param bytes   length, more than 0
  * @param bound   the handle; zeroed on failure, so that every operation returns -EINVAL
  * @return 0, -EINVAL, or as asymreg_put() without permissions
  *
@@ -78,7 +78,7 @@ struct asymreg_bound {
  * ASYMREG_EBUSY until asymreg_unbind().
  */
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                             uint64_t bytes, asymreg_id id, struct asymreg_bound *bound);
+                             asymreg_id id, size_t bytes, struct asymreg_bound *bound);
 
 /** @brief End a handle, before its worker is destroyed. A handle of zeros is allowed. */
 ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);

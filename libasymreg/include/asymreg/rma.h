@@ -9,7 +9,7 @@
  * address of a region reaches a peer is up to you.
  *
  *     asymreg_open(NULL, &ctx, &err);                             // both sides
- *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err);   // the target: any memory
+ *     asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, &err); // the target: any memory
  *     n = asymreg_export(ctx, blob, sizeof(blob), &err);          // carried by PMI, a socket
  *     asymreg_import(ctx, 7, blob, n, &err);                      // the initiator
  *     asymreg_worker_create(ctx, &worker);
@@ -189,58 +189,82 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  */
 
 /**
- * asymreg_register(): if exactly this range is registered with the same permissions, add one user
- * to that registration.
+ * asymreg_register_opts.flags: if exactly this range is registered with the same permissions, add
+ * one user to that registration.
  */
 #define ASYMREG_SHARE 1u
 /**
- * asymreg_register(): make a transport registration for this region alone, even if the context
- * coalesces. No effect in a segment of asymreg_segment_add(), or if one registration serves all
- * private memory.
+ * asymreg_register_opts.flags: the file behind `fd` is never shortened: see ASYMREG_MEM_TRUSTED.
+ */
+#define ASYMREG_TRUSTED 2u
+/**
+ * asymreg_register_opts.flags: make a transport registration for this region alone, even if the
+ * context coalesces. No effect in a segment, or if one registration serves all private memory.
  */
 #define ASYMREG_ALONE 4u
 /**
- * asymreg_register(): the memory was unmapped, remapped or dropped while a region near it was
- * registered: do not share an earlier automatic registration. See "Coalescing".
+ * asymreg_register_opts.flags: the memory was unmapped, remapped or dropped while a region near it
+ * was registered: do not share an earlier automatic registration. See "Coalescing".
  */
 #define ASYMREG_REMAPPED 8u
-
+/** asymreg_register_opts.flags: `fd` and `fd_offset` are set. */
+#define ASYMREG_FD 16u
 /**
- * asymreg_register() and asymreg_segment_add(), among the flags: memory of a device, by its
- * ASYMREG_KIND_*. Such memory gets a registration of its own. A transport that cannot use it
- * returns ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx if UCX was built without that
- * device). Register a dma-buf with asymreg_segment_add(), which takes its file descriptor. The
- * library never accesses such memory itself. This compiles against UCX's and libibverbs' headers
- * and was not tested on a device.
+ * asymreg_register_opts.flags: register with the transport alone, as a *segment* in which many
+ * regions can be registered. Peers reach none of it before that.
  */
-#define ASYMREG_KIND(kind) ((kind) << 8)
+#define ASYMREG_SEGMENT 32u
+
+/** Options of a registration. Zero the struct, set `size`, then the members that differ from the
+ * default. */
+struct asymreg_register_opts {
+    size_t size;    /**< sizeof(struct asymreg_register_opts) */
+    uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
+    /**
+     * ASYMREG_KIND_*: memory of a device has a registration of its own. A dma-buf needs ASYMREG_FD.
+     * A transport that cannot use such memory returns ASYMREG_ENOTSUP (shared memory and CMA;
+     * libasymreg-ucx if UCX was built without that device). The library never accesses it itself.
+     * This compiles against UCX's and libibverbs' headers and was not tested on a device
+     */
+    uint32_t kind;
+    /** with ASYMREG_FD: the file, memfd or /dev/shm object that the memory is a MAP_SHARED mapping
+     * of. The context keeps a duplicate */
+    int32_t fd;
+    uint32_t reserved;  /**< 0 */
+    uint64_t fd_offset; /**< where in it `addr` is, bytes */
+};
 
 /**
  * @brief Make memory reachable for peers, from now on.
  *
- * In a segment (asymreg_segment_add(), asymreg_segment_alloc(), or with a transport that has
+ * In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc(), or with a transport that has
  * ASYMREG_CAP_WHOLE_SPACE) the region uses the segment's transport registration. Elsewhere it gets
- * a registration, of its own or as in "Coalescing". The memory may be anywhere: malloc, stack,
+ * a registration, of its own or as in "Coalescing"; with ASYMREG_FD always of its own, which peers
+ * that can map the file access by loads and stores. The memory may be anywhere: malloc, stack,
  * static data, a mapped file.
  *
  * @param context  the context
  * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
- * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers
- * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED, ASYMREG_KIND()
- * @param id       names this registration; may be NULL
+ * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers; of a
+ *                 segment, the most that its regions may allow
+ * @param opts     NULL: all defaults
+ * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
- *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
- *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
- *         -ENOMEM, or an error of the transport
+ * @return 0; -EINVAL (no bytes, NULL, unknown bits, flags that exclude each other); -EPERM (in a
+ *         child); -EBADF; ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP (a region; a segment, and this is one
+ *         or has ASYMREG_FD); ASYMREG_EFULL; ASYMREG_EACCES (more than its segment or `fd`
+ *         permits); ASYMREG_ERANGE (begins in a segment and runs past its end); ASYMREG_ENOTSUP
+ *         (the transport cannot use a descriptor, or needs one); -ENOMEM, or an error of the
+ *         transport
  *
  * Cost: about a microsecond, independent of the number of regions; plus the transport's
- * registration if it needs one.
+ * registration if it needs one. With shared memory that is one descriptor here, and one mapping in
+ * each peer that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
-                                 uint32_t prot, uint32_t flags, asymreg_id *id,
-                                 struct asymreg_error *err);
+                                 uint32_t prot, const struct asymreg_register_opts *opts,
+                                 asymreg_id *id, struct asymreg_error *err);
 
 /**
  * @brief End a registration (or one user of a shared one).
@@ -319,10 +343,10 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * asymreg_resolve() explains a failure in a sentence.
  *
  * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
- * asymreg_flush() with ASYMREG_ALL_PEERS; a fence is a flush of each peer; iput is
- * asymreg_put_many(), iget a loop of asymreg_get_nb(), each with a flush; atomics of 4 and 8 bytes,
- * with and without a fetch, are asymreg_amo(); put_signal, wait_until and test are
- * asymreg_put_signal() and asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
+ * asymreg_flush() and fence asymreg_fence(), each with ASYMREG_ALL_PEERS; iput is
+ * asymreg_put_many(), iget a loop of asymreg_get_nb(), each with a flush; atomics are
+ * asymreg_fetch_add64() and its siblings; put_signal, wait_until and test are asymreg_put_signal()
+ * and asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
  * @{
  */
 
@@ -357,19 +381,81 @@ ASYMREG_API int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t
                             asymreg_id id, void *dst, size_t bytes);
 
 /**
- * @brief As asymreg_put(), but `src` must not change before a flush, which also reports late
- *        errors.
+ * One operation of asymreg_put_nb() or asymreg_get_nb(), in the caller's memory. It stays valid,
+ * and the caller does not touch it, until asymreg_req_test() or asymreg_req_wait() has returned
+ * another result than ASYMREG_PENDING.
  */
-ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                               asymreg_id id, const void *src, size_t bytes);
+struct asymreg_req {
+    struct asymreg_op op; /**< the transport's; all members are the library's */
+    uint64_t raddr, bytes;
+    asymreg_id id;
+    uint64_t serial; /**< of the peer */
+    uint32_t pe;
+    uint32_t need; /**< ASYMREG_WRITE: a put; ASYMREG_READ: a get */
+    uint32_t in_flight;
+    uint32_t reserved;
+};
 
 /**
- * @brief As asymreg_get(), but `dst` is filled only after a flush, which also reports late errors.
+ * @brief As asymreg_put(), but `src` must not change before the operation is complete.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there, anywhere in a region
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param src     bytes to copy
+ * @param bytes   how many
+ * @param req     NULL: asymreg_flush() completes the operation, and reports a late error;
+ *                otherwise asymreg_req_test() or asymreg_req_wait() does
+ * @return see above. After a failure `req` has the error, which asymreg_req_wait() explains
+ *
+ * With a request, of an operation that is longer than the transport's longest (libasymreg-ucx:
+ * 128 KiB) only the last piece is in flight when the call returns.
+ */
+ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                               asymreg_id id, const void *src, size_t bytes,
+                               struct asymreg_req *req);
+
+/**
+ * @brief As asymreg_get(), but `dst` is filled only when the operation is complete.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param dst     destination
+ * @param bytes   how many
+ * @param req     as for asymreg_put_nb()
+ * @return as asymreg_put_nb()
  */
 ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                               asymreg_id id, void *dst, size_t bytes);
+                               asymreg_id id, void *dst, size_t bytes, struct asymreg_req *req);
 
-/** asymreg_flush(): every peer that the worker has used. */
+/**
+ * @brief Report whether a request is complete. Progresses operations; does not block.
+ * @param worker  the worker that began it
+ * @param req     the request
+ * @param err     on failure the operation: put or get, peer, address, length, and the reason as
+ *                from asymreg_resolve(); or NULL
+ * @return 0: complete: the buffer is the caller's again, and `dst` is filled; ASYMREG_PENDING; the
+ *         operation's error (after ASYMREG_ESTALE this side's copy of the peer's table is new:
+ *         repeat the operation); or an error of the transport
+ *
+ * As after asymreg_put(), a flush guarantees that a put has arrived. asymreg_flush() and
+ * asymreg_fence() include operations with requests; their results are still reported here.
+ */
+ASYMREG_API int asymreg_req_test(struct asymreg_worker *worker, struct asymreg_req *req,
+                                 struct asymreg_error *err);
+
+/**
+ * @brief As asymreg_req_test(), but waits until the request is complete.
+ * @param worker  the worker that began it
+ * @param req     the request
+ * @param err     as for asymreg_req_test()
+ * @return as asymreg_req_test(), never ASYMREG_PENDING
+ */
+ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_req *req,
+                                 struct asymreg_error *err);
+
+/** asymreg_flush(), asymreg_fence(): every peer that the worker has used. */
 #define ASYMREG_ALL_PEERS UINT32_MAX
 
 /**
@@ -385,6 +471,19 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
 ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
 
 /**
+ * @brief Order operations on a peer: puts and atomics begun before it take effect there before
+ *        those begun after it. Gets are not ordered.
+ * @param worker  this thread's worker
+ * @param pe      the peer, or ASYMREG_ALL_PEERS: each by itself
+ * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or as asymreg_flush()
+ *
+ * Completes nothing, and so reports no late error, where the transport keeps the order by itself
+ * (ASYMREG_CAP_DIRECT: shared memory and CMA; ASYMREG_CAP_ORDERED: libasymreg-ibv). Elsewhere it is
+ * a flush.
+ */
+ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
+
+/**
  * @brief An atomic operation on 4 or 8 bytes of a peer, complete at the target when it returns.
  * @param worker   this thread's worker
  * @param pe       the peer
@@ -398,7 +497,7 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
  *
  * If the transport lacks the operation but has compare-and-swap, the library builds the operation
- * from that, in several round trips.
+ * from that, in several round trips. asymreg/atomic.h has the operations by type.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
@@ -426,7 +525,7 @@ struct asymreg_signal {
  * @param signal  the signal
  * @return as asymreg_put() and asymreg_amo(); after an error no signal was sent
  *
- * Cost: a put, a flush and an atomic.
+ * Cost: a put, a fence and an atomic.
  */
 ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                    asymreg_id id, const void *src, size_t bytes,
@@ -489,7 +588,7 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of completed operations, or an error of the transport
+ * @return number of operations completed, or executed for peers; or an error of the transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
@@ -584,31 +683,6 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  * MT-Safe.
  * @{
  */
-
-/** asymreg_segment_add(): see ASYMREG_MEM_TRUSTED. */
-#define ASYMREG_TRUSTED 2u
-
-/**
- * @brief Register memory with the transport once, as a segment for many regions.
- *
- * @param context     the context
- * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
- * @param prot        most permissions of regions in it
- * @param flags       0, or ASYMREG_TRUSTED, or ASYMREG_KIND()
- * @param fd          descriptor of the file, memfd or /dev/shm object that the memory is a
- *                    MAP_SHARED mapping of, or -1. The context keeps a duplicate
- * @param fd_offset   where in it `addr` is, bytes
- * @param err         detail on failure, or NULL
- * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (`prot` permits writing, the descriptor does not);
- *         ASYMREG_EOVERLAP; ASYMREG_EOVERFLOW; ASYMREG_EFULL; ASYMREG_ENOTSUP (the transport cannot
- *         use a descriptor, or needs one); -ENOMEM
- *
- * Allocates. Cost: the transport's registration. With shared memory: one descriptor here, and one
- * mapping in each peer that uses it.
- */
-ASYMREG_API int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes,
-                                    uint32_t prot, uint32_t flags, int fd, uint64_t fd_offset,
-                                    struct asymreg_error *err);
 
 /**
  * @brief Allocate memory that peers on this node access by loads and stores, as a segment. Register

@@ -105,6 +105,8 @@ extern "C" {
  * as after a flush
  */
 #define ASYMREG_CAP_DIRECT (1u << 12)
+/** puts and atomics on an endpoint take effect in the order in which they were begun */
+#define ASYMREG_CAP_ORDERED (1u << 13)
 /** a request, not an ability: find `local` for put and get (a search of the own table each time) */
 #define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
@@ -223,7 +225,7 @@ struct asymreg_guard {
  * Addresses of the target are those of the process that registered.
  */
 struct asymreg_transport_ops {
-    size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` */
+    size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` or `arm` */
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
     /** at most 15 letters, digits and `-`; both sides of a connection must have the same */
@@ -282,7 +284,7 @@ struct asymreg_transport_ops {
     int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
                        struct asymreg_rkey **rkey, struct asymreg_error *err);
-    /** Required. Frees a key. No operation that uses it is pending. */
+    /** Required. Frees a key. No operation that uses it is pending, unless `disconnect` follows. */
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey);
     /**
@@ -335,7 +337,7 @@ struct asymreg_transport_ops {
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
      * Required. Makes progress on pending operations, without waiting. Returns how many completed,
-     * or an error of the transport as a whole.
+     * or were executed here for peers; or an error of the transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
@@ -343,6 +345,13 @@ struct asymreg_transport_ops {
      * this process. With ASYMREG_CAP_REVOKE every operation of a peer calls the guard.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
+    /**
+     * Optional. The core calls it when `progress` has had nothing to do for 50 µs, and then sleeps
+     * for up to a millisecond while *fd is not readable. 0: *fd, which stays open until `destroy`,
+     * becomes readable when an operation completes or a peer's is executed here. ASYMREG_PENDING:
+     * call `progress` first. An error: nothing will show it; the core yields the processor instead.
+     */
+    int (*arm)(struct asymreg_transport *t, int *fd);
 };
 
 /** Every transport begins with this. */

@@ -93,8 +93,8 @@ static void bind_directly(struct asymreg_worker *w, struct link *l, const struct
     b->tag |= prot;
 }
 
-int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uint64_t bytes,
-                 asymreg_id id, struct asymreg_bound *bound)
+int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                 size_t bytes, struct asymreg_bound *bound)
 {
     struct asymreg_bound b = {.at = NULL};
     struct binding *x;
@@ -105,7 +105,7 @@ int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uin
 
     if (bound)
         *bound = b;
-    if (!worker || !bound || !bytes || bytes > SIZE_MAX)
+    if (!worker || !bound || !bytes)
         return -EINVAL;
     rc = link_get(worker, pe, &l);
     if (rc < 0)
@@ -114,7 +114,7 @@ int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uin
     if (rc < 0)
         return rc;
     b.seen = retired_count(l);
-    rc = asymreg__target_find(l, raddr, (size_t)bytes, id, 0, 0, &t);
+    rc = asymreg__target_find(l, raddr, bytes, id, 0, 0, &t);
     if (rc < 0) {
         binding_release(l, number);
         return link_refusal(l, rc);

@@ -99,9 +99,10 @@ struct asymreg_context {
     int dereg_rc; /* the transport's result of the last mem_dereg */
 
     struct asymreg__peer *_Atomic *_Atomic peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
-    uint32_t end_pe;          /* no peer from here on */
-    uint64_t serials;         /* peers so far */
-    _Atomic uint64_t forgets; /* peers forgotten so far */
+    uint32_t end_pe;            /* no peer from here on */
+    uint64_t serials;           /* peers so far */
+    _Atomic uint64_t forgets;   /* peers forgotten so far */
+    _Atomic uint32_t no_yields; /* so many waits do not yield the processor */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
@@ -154,6 +155,15 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
     return asymreg__index_next(ix, start, r) && r->start <= last;
 }
 
+/* wait.c: one wait for progress. */
+struct asymreg__wait {
+    int64_t since_ns; /* when progress began to have nothing to do; 0: not yet */
+    int yields;
+};
+/* After each call of progress, without the transport's lock; `moved`: it has completed something,
+ * or the caller need not wait. */
+void asymreg__wait(struct asymreg_context *c, struct asymreg__wait *wait, int moved);
+
 /* guard.c: the checks for operations of peers that run in this process. */
 int asymreg__guard_open(struct asymreg_context *c);
 /* Waits until every admitted operation has ended. */
@@ -162,15 +172,13 @@ void asymreg__guard_wait(struct asymreg_context *c);
 void asymreg__guard_close(struct asymreg_context *c);
 
 /* segment.c: under the context's lock. */
-#define ASYMREG__KIND_MASK ASYMREG_KIND(7u)
-static inline uint32_t asymreg__kind(uint32_t flags)
-{
-    return (flags & ASYMREG__KIND_MASK) / ASYMREG_KIND(1u);
-}
-/* Checks that the transport can use memory of this kind. -EINVAL (no such kind),
- * ASYMREG_ENOTSUP. */
-int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
+/* Checks that the transport can use memory of this kind, with or without a descriptor. -EINVAL (no
+ * such kind), ASYMREG_ENOTSUP. */
+int asymreg__kind_check(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                         struct asymreg_error *err);
+/* Makes a user's segment. */
+int asymreg__user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                              uint64_t *value, struct asymreg_error *err);
 /* Registers memory with the transport and publishes the segment. */
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err);
@@ -180,7 +188,7 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
 int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
 /* Finds the segment for a new region: an existing one, that of all private memory, or a new one
  * around the region or for it alone. */
-int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+int asymreg__segment_for(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint32_t flags, uint64_t *value, struct asymreg_error *err);
 
 /*

@@ -41,7 +41,7 @@ int asymreg__guard_open(struct asymreg_context *c)
     const struct asymreg_guard guard = {guard_enter, guard_leave, c};
     int rc;
 
-    if (c->t->ops->size < sizeof(*c->t->ops) || !c->t->ops->guard)
+    if (c->t->ops->size < offsetof(struct asymreg_transport_ops, arm) || !c->t->ops->guard)
         return 0;
     rc = asymreg__reader_create(asymreg__table_index(c->table), &c->guard_reader);
     if (rc == 0)

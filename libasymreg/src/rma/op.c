@@ -14,7 +14,6 @@
 #include "worker.h"
 
 #include <errno.h>
-#include <sched.h>
 
 #define FIND_TRIES 16 /* of a region whose segment changes between the table and its key */
 
@@ -22,11 +21,12 @@ enum { OP_PUT, OP_GET, OP_AMO };
 
 struct op {
     int kind;
-    int wait; /* returns when complete; else a flush completes it */
+    int wait; /* returns when complete; else the request does, or a flush */
     uint64_t raddr;
     asymreg_id id;
     size_t bytes;
     char *buf;                          /* of a put or get */
+    struct asymreg_req *req;            /* NULL: a flush completes it */
     uint32_t word;                      /* slot + 1 of a batch's search, or 0 */
     uint32_t amo;                       /* ASYMREG_AMO_*; its operands: */
     uint64_t operand, compare, *result; /* the last is not NULL */
@@ -148,7 +148,13 @@ int asymreg__target_find(struct link *l, uint64_t raddr, size_t bytes, asymreg_i
 
 /* ---- from a key to the transport ---- */
 
-/* Under the transport's lock, if it needs one. `status`: NULL unless the caller waits. */
+/* The transport's status of an operation: the caller's, who waits; the request's; or NULL. */
+ALWAYS_INLINE struct asymreg_op *op_status(const struct op *op, struct asymreg_op *waited)
+{
+    return op->wait ? waited : op->req ? &op->req->op : NULL;
+}
+
+/* Under the transport's lock, if it needs one. `status`: NULL if a flush completes it. */
 ALWAYS_INLINE int op_post(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
                           const struct op *op, struct asymreg_mem *mem, struct asymreg_op *status)
 {
@@ -162,6 +168,13 @@ ALWAYS_INLINE int op_post(struct asymreg_worker *w, struct link *l, struct asymr
                        op->compare, op->result, status);
 }
 
+/* Whether an operation for which the transport has returned rc needs the caller: a queue is full,
+ * or the caller waits for the result. */
+static int op_needs_progress(const struct op *op, const struct asymreg_op *status, int rc)
+{
+    return rc == -EAGAIN || (rc == ASYMREG_PENDING && op->wait && asymreg__op_pending(status));
+}
+
 /* Continues an operation for which the transport has returned rc: posts it again while a queue is
  * full, and waits for it if the caller does. */
 static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
@@ -169,9 +182,10 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
                        int rc)
 {
     struct asymreg_context *c = w->context;
+    struct asymreg__wait wait = {0};
     int moved;
 
-    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && status && asymreg__op_pending(status))) {
+    while (op_needs_progress(op, status, rc)) {
         asymreg__t_lock(c);
         moved = w->ops->progress(w->t);
         if (rc == -EAGAIN && (moved == ASYMREG_EPEER || w->ops->peer_alive(w->t, l->peer->ep) < 0))
@@ -179,13 +193,17 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
         else if (rc == -EAGAIN)
             rc = op_post(w, l, rkey, op, mem, status);
         asymreg__t_unlock(c);
-        if (moved == 0)
-            sched_yield();
+        asymreg__wait(c, &wait, moved || !op_needs_progress(op, status, rc));
     }
     if (rc != ASYMREG_PENDING)
         return rc;
-    l->pending |= !status;
-    return status ? status->status : 0;
+    if (op->wait)
+        return status->status;
+    if (op->req)
+        asymreg__req_begun(l, op->req);
+    else
+        l->pending |= PENDING_UNTIL_FLUSH;
+    return 0;
 }
 
 /* Returns this side's registration of a buffer, for transports that need it. */
@@ -202,7 +220,7 @@ static int op_run_piece(struct asymreg_worker *w, struct link *l, struct asymreg
                         const struct op *op)
 {
     struct asymreg_mem *mem = own_mem(w, op->buf, op->bytes);
-    struct asymreg_op status = {.status = 0}, *use = op->wait ? &status : NULL;
+    struct asymreg_op status = {.status = 0}, *use = op_status(op, &status);
     int rc;
 
     asymreg__t_lock(w->context);
@@ -236,6 +254,8 @@ static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
             return link_refusal(l, rc);
         if (c->caps.max_op_bytes && op.bytes > c->caps.max_op_bytes)
             op.bytes = c->caps.max_op_bytes;
+        if (op.req) /* which has room for one piece, the last */
+            op.wait = op.bytes < left;
         rc = op_run_piece(w, l, t.key->rkey, &op);
         asymreg__reader_exit(l->reader);
         if (rc == ASYMREG_ESTALE && !again) { /* the handle has been revoked: a new one may exist */
@@ -287,7 +307,7 @@ __attribute__((noinline)) static int op_hit_progress(struct asymreg_worker *w, s
 
 ALWAYS_INLINE int op_hit(struct asymreg_worker *w, struct link *l, const struct op *op)
 {
-    struct asymreg_op status, *use = op->wait ? &status : NULL;
+    struct asymreg_op status, *use = op_status(op, &status);
     struct asymreg__key *key = NULL;
     int rc = OP_MISS;
 
@@ -354,16 +374,39 @@ int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
     return put_or_get(worker, pe, OP_GET, 1, raddr, id, dst, bytes);
 }
 
-int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
-                   const void *src, size_t bytes)
+/* Begins an operation with a request, which gets the error if that fails. */
+__attribute__((noinline)) static int req_begin(struct asymreg_worker *w, uint32_t pe, int kind,
+                                               uint64_t raddr, asymreg_id id, const void *buf,
+                                               size_t bytes, struct asymreg_req *req)
 {
-    return put_or_get(worker, pe, OP_PUT, 0, raddr, id, src, bytes);
+    const struct op op = {.kind = kind,
+                          .raddr = raddr,
+                          .id = id,
+                          .bytes = bytes,
+                          .buf = (char *)(uintptr_t)buf,
+                          .req = req};
+    int rc;
+
+    *req = (struct asymreg_req){
+        .raddr = raddr, .bytes = bytes, .id = id, .pe = pe, .need = op_need(&op)};
+    rc = op_run(w, pe, &op);
+    if (rc < 0)
+        req->op.status = rc;
+    return rc;
+}
+
+int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   const void *src, size_t bytes, struct asymreg_req *req)
+{
+    return req ? req_begin(worker, pe, OP_PUT, raddr, id, src, bytes, req)
+               : put_or_get(worker, pe, OP_PUT, 0, raddr, id, src, bytes);
 }
 
 int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
-                   void *dst, size_t bytes)
+                   void *dst, size_t bytes, struct asymreg_req *req)
 {
-    return put_or_get(worker, pe, OP_GET, 0, raddr, id, dst, bytes);
+    return req ? req_begin(worker, pe, OP_GET, raddr, id, dst, bytes, req)
+               : put_or_get(worker, pe, OP_GET, 0, raddr, id, dst, bytes);
 }
 
 int asymreg__put_near(struct asymreg_worker *worker, uint32_t pe, const struct asymreg_transfer *x,

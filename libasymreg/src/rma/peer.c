@@ -6,7 +6,6 @@
 #include "context.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #define BLOB_MAGIC   UINT64_C(0x424745525953412b) /* "+ASYREGB" */
@@ -119,6 +118,7 @@ static int table_read_piece(struct asymreg__peer *p, uint64_t offset, void *to, 
     struct asymreg_context *c = p->context;
     const struct asymreg_transport_ops *ops = c->t->ops;
     struct asymreg_op op = {.status = 0};
+    struct asymreg__wait wait = {0};
     int rc;
 
     asymreg__t_lock(c);
@@ -133,8 +133,7 @@ static int table_read_piece(struct asymreg__peer *p, uint64_t offset, void *to, 
                 rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
         }
         asymreg__t_unlock(c);
-        if (moved == 0)
-            sched_yield();
+        asymreg__wait(c, &wait, moved || rc != ASYMREG_PENDING || !asymreg__op_pending(&op));
     }
     return rc == ASYMREG_PENDING ? op.status : rc;
 }
@@ -277,6 +276,7 @@ int asymreg__peer_refresh(struct asymreg__peer *p)
 int asymreg__peer_flush(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
+    struct asymreg__wait wait = {0};
     int rc, moved;
 
     do {
@@ -286,8 +286,7 @@ int asymreg__peer_flush(struct asymreg__peer *p)
         if (rc == ASYMREG_PENDING)
             moved = c->t->ops->progress(c->t);
         asymreg__t_unlock(c);
-        if (moved == 0)
-            sched_yield();
+        asymreg__wait(c, &wait, moved);
     } while (rc == ASYMREG_PENDING || rc == -EAGAIN);
     return rc;
 }

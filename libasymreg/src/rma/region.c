@@ -7,16 +7,19 @@
 
 #include <errno.h>
 
-static int region_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+#define ONLY_REGION (ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED)
+#define KNOWN_FLAGS (ONLY_REGION | ASYMREG_FD | ASYMREG_TRUSTED | ASYMREG_SEGMENT)
+
+static int region_register(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                            uint32_t flags, asymreg_id *id, struct asymreg_error *err)
 {
+    const uint64_t start = desc->addr, last = start + desc->bytes - 1;
     struct asymreg_region r;
     uint64_t value = 0;
     int rc;
 
-    if (asymreg__first_in(asymreg__table_index(c->table), start, start + bytes - 1, &r)) {
-        if (!(flags & ASYMREG_SHARE) || r.start != start || r.last != start + bytes - 1 ||
-            r.prot != prot)
+    if (asymreg__first_in(asymreg__table_index(c->table), start, last, &r)) {
+        if (!(flags & ASYMREG_SHARE) || r.start != start || r.last != last || r.prot != desc->prot)
             return asymreg__fail(err, ASYMREG_EOVERLAP, "overlaps the region %#llx to %#llx",
                                  (unsigned long long)r.start, (unsigned long long)r.last);
         if (c->shares[(uint32_t)r.id] == UINT32_MAX)
@@ -25,49 +28,81 @@ static int region_register(struct asymreg_context *c, uint64_t start, uint64_t b
         *id = r.id;
         return 0;
     }
-    rc = flags & ASYMREG_REMAPPED ? asymreg__segments_retire(c, start, start + bytes - 1) : 0;
+    rc = flags & ASYMREG_REMAPPED ? asymreg__segments_retire(c, start, last) : 0;
     if (rc < 0)
         return rc;
-    rc = asymreg__segment_for(c, start, bytes, prot, flags, &value, err);
+    rc = asymreg__segment_for(c, desc, flags, &value, err);
     if (rc < 0)
         return rc;
-    rc = asymreg__table_insert(c->table, start, bytes, prot, value, id);
+    rc = asymreg__table_insert(c->table, start, desc->bytes, desc->prot, value, id);
     if (rc < 0 && c->segs[(uint32_t)value].automatic)
         asymreg__segment_remove(c, value); /* fails if it has other regions */
     return rc;
 }
 
-int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot,
-                     uint32_t flags, asymreg_id *id, struct asymreg_error *err)
+/* Checks what asymreg_register() was given, and completes the description. */
+static int register_check(struct asymreg_context *c, const struct asymreg_register_opts *o,
+                          struct asymreg_mem_desc *desc, struct asymreg_error *why)
 {
-    uint64_t start = (uintptr_t)addr;
+    const uint64_t last = desc->addr + desc->bytes - 1;
+
+    if (!desc->addr || !desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL) ||
+        (o->flags & ~KNOWN_FLAGS) || o->reserved)
+        return asymreg__fail(why, -EINVAL,
+                             "addr %#llx, bytes %llu, prot %#x, flags %#x: the first three must "
+                             "not be 0, and prot and flags may have only known bits",
+                             (unsigned long long)desc->addr, (unsigned long long)desc->bytes,
+                             desc->prot, o->flags);
+    if (((o->flags & ASYMREG_SEGMENT) && (o->flags & ONLY_REGION)) ||
+        (!(o->flags & ASYMREG_FD) && ((o->flags & ASYMREG_TRUSTED) || o->fd || o->fd_offset)))
+        return asymreg__fail(why, -EINVAL,
+                             "flags %#x: ASYMREG_SEGMENT excludes SHARE, ALONE and REMAPPED; "
+                             "TRUSTED, fd and fd_offset need ASYMREG_FD",
+                             o->flags);
+    if (o->flags & ASYMREG_FD) {
+        desc->fd = o->fd;
+        desc->fd_offset = o->fd_offset;
+        desc->flags = o->flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0;
+        if (o->fd < 0)
+            return -EBADF;
+    }
+    if (last < desc->addr || last > UINTPTR_MAX || desc->fd_offset + desc->bytes < desc->bytes)
+        return ASYMREG_EOVERFLOW;
+    desc->kind = o->kind;
+    return asymreg__kind_check(c, desc, why);
+}
+
+int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot,
+                     const struct asymreg_register_opts *opts, asymreg_id *id,
+                     struct asymreg_error *err)
+{
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .addr = (uintptr_t)addr, .bytes = bytes, .prot = prot, .fd = -1};
+    struct asymreg_register_opts o = {.size = sizeof(o)};
     struct asymreg_error why;
-    asymreg_id mine;
+    asymreg_id mine = ASYMREG_ANY;
+    uint64_t value;
     int rc = asymreg__may_change(context);
 
     why.code = 0;
-    if (rc < 0) {
-        if (rc == -EPERM)
-            asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
-    } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
-               (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED | ASYMREG__KIND_MASK))) {
+    if (rc == -EPERM)
+        asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
+    if (rc == 0 && asymreg__opts_take(&o, opts, sizeof(o)) < 0)
         rc = asymreg__fail(&why, -EINVAL,
-                           "addr %p, bytes %zu, prot %#x, flags %#x: the first three must not be "
-                           "0, and prot and flags may have only known bits",
-                           addr, bytes, prot, flags);
-    } else if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX) {
-        rc = ASYMREG_EOVERFLOW;
-    } else {
-        rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why);
-    }
+                           "struct asymreg_register_opts is of another release, or its size is "
+                           "not set");
+    if (rc == 0)
+        rc = register_check(context, &o, &desc, &why);
     if (rc == 0) {
         pthread_mutex_lock(&context->lock);
-        rc = region_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
+        rc = o.flags & ASYMREG_SEGMENT
+                 ? asymreg__user_segment_add(context, &desc, &value, &why)
+                 : region_register(context, &desc, o.flags, &mine, err ? &why : NULL);
         pthread_mutex_unlock(&context->lock);
     }
     if (rc < 0)
-        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, start, bytes);
-    if (id)
+        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, desc.addr, bytes);
+    if (id && mine)
         *id = mine;
     return 0;
 }

@@ -19,11 +19,14 @@
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err)
 {
+    const uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
     struct asymreg_mem *mem;
     size_t n = 0;
     int rc;
 
+    if (!(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE)))
+        return asymreg__fail(err, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, cap));
     asymreg__t_lock(c);
     rc = c->t->ops->mem_reg(c->t, desc, &mem, handle, &n, err);
     asymreg__t_unlock(c);
@@ -44,14 +47,15 @@ int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_des
     return 0;
 }
 
-int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
+int asymreg__kind_check(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                         struct asymreg_error *err)
 {
     static const char *const names[] = {"host", "CUDA", "ROCm", "dma-buf"};
+    const uint32_t kind = desc->kind;
 
     if (kind == ASYMREG_KIND_HOST)
         return 0;
-    if (kind >= sizeof(names) / sizeof(*names) || (kind == ASYMREG_KIND_DMABUF) != (fd >= 0))
+    if (kind >= sizeof(names) / sizeof(*names) || (kind == ASYMREG_KIND_DMABUF) != (desc->fd >= 0))
         return asymreg__fail(err, -EINVAL,
                              "no such kind of memory, or a descriptor too many or "
                              "too few (a dma-buf has one): %u",
@@ -161,22 +165,20 @@ static int segment_extend(struct asymreg_context *c, uint64_t start, uint64_t la
     return 1;
 }
 
-int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+int asymreg__segment_for(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint32_t flags, uint64_t *value, struct asymreg_error *err)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc),
-                                    .addr = start,
-                                    .bytes = bytes,
-                                    .prot = prot,
-                                    .fd = -1,
-                                    .kind = asymreg__kind(flags)},
-                            wide = desc;
+    const uint64_t start = desc->addr, last = start + desc->bytes - 1;
     const struct asymreg_region *at = asymreg__index_lookup(c->seg_reader, start);
-    uint64_t last = start + bytes - 1;
+    const int alone = desc->kind || desc->fd >= 0;
+    struct asymreg_mem_desc wide = *desc;
     struct asymreg_region place;
+    uint32_t prot = desc->prot;
     int rc;
 
     if (at && !c->segs[(uint32_t)at->value].automatic) {
+        if (desc->fd >= 0)
+            return ASYMREG_EOVERLAP;
         *value = at->value;
         if (at->last < last)
             return ASYMREG_ERANGE;
@@ -184,11 +186,11 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
     }
     if (segment_next(c, start, last, 1, &place))
         return ASYMREG_EOVERLAP;
-    if (c->whole && !desc.kind) {
+    if (c->whole && !alone) {
         *value = c->whole;
         return 0;
     }
-    if (c->coalesce_bytes && !(flags & ASYMREG_ALONE) && !desc.kind) {
+    if (c->coalesce_bytes && !(flags & ASYMREG_ALONE) && !alone) {
         if (at && at->last >= last && !(prot & ~c->segs[(uint32_t)at->value].prot)) {
             *value = at->value;
             return 0;
@@ -203,7 +205,7 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
         }
         /* The transport may be able to register the region alone. */
     }
-    rc = asymreg__segment_add(c, &desc, value, err);
+    rc = asymreg__segment_add(c, desc, value, err);
     if (rc == 0)
         c->segs[(uint32_t)*value].automatic = 1;
     return rc;
@@ -211,7 +213,7 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
 
 /* ---- segments of the user ---- */
 
-static int user_segment_index(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+int asymreg__user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                               uint64_t *value, struct asymreg_error *err)
 {
     uint64_t last = desc->addr + desc->bytes - 1;
@@ -234,59 +236,13 @@ static int user_segment_index(struct asymreg_context *c, const struct asymreg_me
     return rc;
 }
 
-/* Adds a user's segment. `alloc`: the memory that asymreg_segment_alloc() mapped, or NULL. */
-static int user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
-                            void *alloc, struct asymreg_error *err)
-{
-    uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
-    struct asymreg_error why = {.code = 0};
-    uint64_t value;
-    int rc = asymreg__may_change(c);
-
-    if (rc == 0 && (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)))
-        rc = -EINVAL;
-    if (rc == 0 &&
-        (desc->addr + desc->bytes - 1 < desc->addr || desc->addr + desc->bytes - 1 > UINTPTR_MAX ||
-         desc->fd_offset + desc->bytes < desc->fd_offset))
-        rc = ASYMREG_EOVERFLOW;
-    if (rc == 0)
-        rc = asymreg__kind_check(c, desc->kind, desc->fd, &why);
-    if (rc == 0 && !(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE)))
-        rc = asymreg__fail(&why, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, cap));
-    if (rc == 0) {
-        pthread_mutex_lock(&c->lock);
-        rc = user_segment_index(c, desc, &value, &why);
-        if (rc == 0 && alloc) {
-            c->segs[(uint32_t)value].alloc = alloc;
-            c->segs[(uint32_t)value].alloc_bytes = desc->bytes;
-        }
-        pthread_mutex_unlock(&c->lock);
-    }
-    return rc < 0 ? asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, desc->addr, desc->bytes) : 0;
-}
-
-int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot,
-                        uint32_t flags, int fd, uint64_t fd_offset, struct asymreg_error *err)
-{
-    struct asymreg_mem_desc desc = {.size = sizeof(desc),
-                                    .addr = (uintptr_t)addr,
-                                    .bytes = bytes,
-                                    .prot = prot,
-                                    .fd = fd < 0 ? -1 : fd,
-                                    .flags = flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0,
-                                    .kind = asymreg__kind(flags),
-                                    .fd_offset = fd_offset};
-
-    if (!context || (flags & ~(ASYMREG_TRUSTED | ASYMREG__KIND_MASK)))
-        return asymreg__fail(err, -EINVAL, "context is NULL, or unknown flags %#x", flags);
-    return user_segment_add(context, &desc, NULL, err);
-}
-
 int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
                           struct asymreg_error *err)
 {
     struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_ALL};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct asymreg_error why = {.code = 0};
+    uint64_t value;
     void *p;
     int fd, rc;
 
@@ -302,14 +258,24 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
     desc.addr = (uintptr_t)p;
     desc.bytes = bytes;
     desc.fd = fd;
-    rc = user_segment_add(context, &desc, p, err);
+    rc = asymreg__may_change(context);
+    if (rc == 0) {
+        pthread_mutex_lock(&context->lock);
+        rc = asymreg__user_segment_add(context, &desc, &value, &why);
+        if (rc == 0) {
+            context->segs[(uint32_t)value].alloc = p;
+            context->segs[(uint32_t)value].alloc_bytes = bytes;
+        }
+        pthread_mutex_unlock(&context->lock);
+    }
     if (fd >= 0)
         close(fd);
-    if (rc < 0)
+    if (rc < 0) {
         munmap(p, bytes);
-    else
-        *addr = p;
-    return rc;
+        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, desc.addr, bytes);
+    }
+    *addr = p;
+    return 0;
 }
 
 int asymreg_segment_remove(struct asymreg_context *context, const void *addr)

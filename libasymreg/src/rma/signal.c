@@ -3,11 +3,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "context.h"
+#include "worker.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <time.h>
 
 #define WAIT_SPINS 256u
 
@@ -23,7 +21,7 @@ int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, uint64_t radd
         return ASYMREG_EALIGN;
     rc = asymreg_put(worker, pe, raddr, id, src, bytes);
     if (rc == 0)
-        rc = asymreg_flush(worker, pe);
+        rc = asymreg_fence(worker, pe);
     if (rc < 0)
         return rc;
     rc = asymreg_amo(worker, pe, signal->addr, signal->id, signal->what, 8, signal->value, 0, NULL);
@@ -49,18 +47,12 @@ static int compare_holds(uint64_t now, uint32_t compare, uint64_t value, uint32_
     }
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
                        uint32_t compare, uint64_t value, uint32_t timeout_ms)
 {
-    uint64_t now, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX, end = 0;
+    uint64_t now, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
+    struct asymreg__wait wait = {0};
+    int64_t end_ns = 0;
     int rc;
 
     if (!worker || !addr || (bytes != 4 && bytes != 8) ||
@@ -79,14 +71,14 @@ int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t
         rc = asymreg_progress(worker);
         if (rc < 0)
             return rc;
-        if (turn % WAIT_SPINS != WAIT_SPINS - 1 || timeout_ms == ASYMREG_FOREVER) {
-            if (turn > WAIT_SPINS)
-                sched_yield();
+        if (turn < WAIT_SPINS)
             continue;
-        }
-        if (!end)
-            end = now_ms() + timeout_ms;
-        else if (now_ms() >= end)
+        asymreg__wait(worker->context, &wait, rc);
+        if (timeout_ms == ASYMREG_FOREVER)
+            continue;
+        if (!end_ns)
+            end_ns = asymreg__now_ns() + (int64_t)timeout_ms * 1000000;
+        else if (asymreg__now_ns() >= end_ns)
             timeout_ms = 0; /* check a last time */
     }
 }

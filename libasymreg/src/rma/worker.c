@@ -139,7 +139,7 @@ __attribute__((noinline)) static int flush_link(struct link *l)
     if (atomic_load_explicit(&p->dead, memory_order_relaxed))
         return ASYMREG_EPEER;
     rc = asymreg__peer_flush(p);
-    l->pending = 0;
+    l->pending &= ~(uint32_t)PENDING_UNTIL_FLUSH;
     link_retract(l);
     if (atomic_load_explicit(&p->late, memory_order_relaxed)) {
         int late = atomic_exchange_explicit(&p->late, 0, memory_order_acq_rel);
@@ -182,6 +182,18 @@ int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
         return 0;
     }
     return flush_link(l);
+}
+
+int asymreg_fence(struct asymreg_worker *worker, uint32_t pe)
+{
+    struct link *l;
+    int rc;
+
+    if (!(worker->context->caps.flags & (ASYMREG_CAP_DIRECT | ASYMREG_CAP_ORDERED)))
+        return asymreg_flush(worker, pe);
+    rc = pe == ASYMREG_ALL_PEERS ? 0 : link_get(worker, pe, &l);
+    atomic_thread_fence(memory_order_release);
+    return rc;
 }
 
 int asymreg_progress(struct asymreg_worker *worker)

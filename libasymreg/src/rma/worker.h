@@ -4,6 +4,7 @@
  *
  *   worker.c    workers, their links to peers, flush
  *   op.c        put, get and atomics: from an address to its region and key, to the transport
+ *   request.c   requests of operations in flight
  *   many.c      the searches of many puts at once
  *   resolve.c   why an access fails
  *   bound.c     bound handles
@@ -34,11 +35,14 @@ struct link {
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
-    uint32_t pending;           /* operations may be in flight until a flush */
+    /* Operations may be in flight: PENDING_UNTIL_FLUSH, and PENDING_REQUEST for each request. */
+    uint32_t pending;
     struct asymreg_watch watch; /* of the bound handles; their other data: */
     struct binding *bindings;
     uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
 };
+
+enum { PENDING_UNTIL_FLUSH = 1, PENDING_REQUEST = 2 };
 
 struct asymreg_worker {
     struct asymreg_context *context;
@@ -113,6 +117,9 @@ struct target {
  */
 int asymreg__target_find(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
                          int refreshed, struct target *t);
+
+/* request.c: counts an operation that is in flight on this link. */
+void asymreg__req_begun(struct link *l, struct asymreg_req *req);
 
 /* op.c: as asymreg_put_nb(); the address is probably in the region of slot `word` - 1 of the peer's
  * index, unless that is 0. */

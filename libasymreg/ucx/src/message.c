@@ -205,6 +205,7 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
     if (rc < 0)
         a->head.bytes = 0;
     a->head.status = rc;
+    t->done++;
     send_answer(param->reply_ep, AM_ANSWER, 0, a);
     return UCS_OK;
 }

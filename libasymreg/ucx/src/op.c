@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SLAB_REQS 256u
 /* most operations of an endpoint in flight; further ones wait */
@@ -347,6 +348,8 @@ unsigned int asymreg_ucx__advance(struct ucx_transport *t)
     int64_t now = ucx_coarse_ns();
 
     t->probe.heard |= n > 0;
+    if (n > 0 && t->sleeper)
+        t->sleeper = write(t->moved_fd, &(uint64_t){1}, 8) != 8;
     if (t->probe.worker)
         asymreg_ucx__progress_probe(t);
     if (now - t->checked_ns >= CHECK_EVERY_NS) {
@@ -356,6 +359,30 @@ unsigned int asymreg_ucx__advance(struct ucx_transport *t)
         asymreg_ucx__free_closed(t);
     }
     return n;
+}
+
+/* An adapter moves bytes without an event. A blocked queue cannot be armed. */
+int asymreg_ucx__arm(struct asymreg_transport *base, int *fd)
+{
+    struct ucx_transport *t = ucx_of(base);
+    uint64_t count;
+    int rc = 0;
+
+    ucx_lock(t);
+    if (t->rdma || t->blocked) {
+        rc = ASYMREG_ENOTSUP;
+    } else if (t->done > 0) {
+        rc = ASYMREG_PENDING;
+    } else if (t->threaded) {
+        t->sleeper = true;
+        *fd = t->moved_fd;
+        (void)!read(t->moved_fd, &count, sizeof(count));
+    } else {
+        rc = ucp_worker_arm(t->worker) == UCS_OK ? 0 : ASYMREG_PENDING;
+        *fd = t->event_fd;
+    }
+    ucx_unlock(t);
+    return rc;
 }
 
 int asymreg_ucx__progress(struct asymreg_transport *base)

@@ -139,17 +139,21 @@ struct ucx_transport {
     void **closing; /* UCX's requests of endpoints that are being closed */
     size_t n_closing, max_closing;
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
-    unsigned int done;  /* operations completed since progress was called */
+    unsigned int done;  /* operations completed, or executed for peers, since progress was called */
     struct probe probe;
     bool blocked;        /* UCX's shared memory brings no messages any more */
     bool within_node;    /* UCX has shared memory */
     bool within_process; /* UCX has at least a transport within the process */
     bool reaches;        /* the kernel can tell whether memory is there */
+    int event_fd;        /* UCX's, readable when it has something to do after ucp_worker_arm() */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread yields to them */
     pthread_t thread;
     int wake_fd;
+    /* Callers sleep on it, as the thread may consume UCX's event; and whether one does. */
+    int moved_fd;
+    bool sleeper;
 };
 
 static inline struct ucx_transport *ucx_of(struct asymreg_transport *t)
@@ -261,6 +265,7 @@ void asymreg_ucx__end_probe(struct ucx_transport *t);
 
 int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ucx__progress(struct asymreg_transport *base);
+int asymreg_ucx__arm(struct asymreg_transport *base, int *fd);
 /* Progresses UCX and makes the checks that are due. Returns how much UCX has done. With the lock
  * held. */
 unsigned int asymreg_ucx__advance(struct ucx_transport *t);

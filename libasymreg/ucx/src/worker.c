@@ -314,12 +314,11 @@ static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
 static void *thread_main(void *arg)
 {
     struct ucx_transport *t = arg;
-    struct pollfd fds[2] = {{.events = POLLIN}, {.fd = t->wake_fd, .events = POLLIN}};
-    ucs_status_t status;
+    struct pollfd fds[2] = {{.fd = t->event_fd, .events = POLLIN},
+                            {.fd = t->wake_fd, .events = POLLIN}};
 
     pthread_mutex_lock(&t->lock);
-    status = ucp_worker_get_efd(t->worker, &fds[0].fd);
-    while (!t->stop && status == UCS_OK) {
+    while (!t->stop) {
         unsigned int quiet = 0;
         int timeout_ms; /* nothing wakes the thread for some of UCX's timers, nor at a peer's end */
 
@@ -346,7 +345,8 @@ static int start_thread(struct ucx_transport *t)
     sigset_t all, before;
     int rc;
 
-    t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    t->moved_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    t->wake_fd = t->moved_fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->wake_fd < 0)
         return -errno;
     sigfillset(&all);
@@ -399,6 +399,8 @@ static void destroy_transport(struct asymreg_transport *base)
 
     if (t->wake_fd >= 0)
         stop_thread(t);
+    if (t->moved_fd >= 0)
+        close(t->moved_fd);
     if (t->worker)
         asymreg_ucx__send_byes(t);
     while (t->eps)
@@ -452,6 +454,7 @@ static const struct asymreg_transport_ops ops = {
     .flush = asymreg_ucx__flush,
     .progress = asymreg_ucx__progress,
     .guard = set_guard,
+    .arm = asymreg_ucx__arm,
 };
 
 /* Finds the devices whose memory UCX can use. */
@@ -471,8 +474,7 @@ static void find_kinds(struct ucx_transport *t)
 static int open_worker(struct ucx_transport *t)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AM |
-                                       (t->threaded ? UCP_FEATURE_WAKEUP : 0)};
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_config_t *config;
@@ -489,6 +491,8 @@ static int open_worker(struct ucx_transport *t)
         atomic_fetch_add(&n_opened, 1);
     if (status == UCS_OK)
         status = ucp_worker_create(t->context, &worker, &t->worker);
+    if (status == UCS_OK)
+        status = ucp_worker_get_efd(t->worker, &t->event_fd);
     if (status == UCS_OK)
         status = ucp_worker_get_address(t->worker, &t->address, &t->address_bytes);
     if (status != UCS_OK)
@@ -578,7 +582,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     if (!t)
         return asymreg_ucx__fail(err, -ENOMEM, "no memory for a transport");
     t->base.ops = &ops;
-    t->wake_fd = -1;
+    t->wake_fd = t->moved_fd = -1;
     t->threaded = o.flags & ASYMREG_UCX_THREAD;
     pthread_mutex_init(&t->lock, NULL);
     rc = open_worker(t);

@@ -18,6 +18,7 @@
  * "mpiexec.hydra -n 2 FOLDER/mpi_dynwin_mpich NAME": their figures (case shm_put_flush) are taken
  * in the same run. */
 #define _GNU_SOURCE
+#include "../../asymreg/register.h"
 #include "../bench.h"
 
 #include <asymreg.h>
@@ -119,9 +120,10 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     many = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     DIE_IF(one == MAP_FAILED || many == MAP_FAILED);
     if (!cma)
-        DIE_IF(asymreg_segment_add(ctx, many, m.bytes, ASYMREG_RW, 0, fd, 0, NULL) < 0);
+        DIE_IF(asymreg_register(ctx, many, m.bytes, ASYMREG_RW, SEGMENT_OF(0, fd, 0), NULL, NULL) <
+               0);
     for (uint32_t i = 0; i < n; i++)
-        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i],
+        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, NULL, &ids[i],
                                 NULL) < 0);
     DIE_IF(asymreg_worker_create(ctx, &worker) < 0);
     desc.addr = cma ? 0 : (uintptr_t)one;
@@ -130,7 +132,7 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     desc.fd = cma ? -1 : fd;
     DIE_IF(t->ops->mem_reg(t, &desc, &mem, m.handle, &m.handle_bytes, NULL) < 0);
     if (k->helped) /* whose target looks for the region of each put */
-        DIE_IF(asymreg_register(ctx, one, m.bytes, ASYMREG_RW, 0, &whole, NULL) < 0);
+        DIE_IF(asymreg_register(ctx, one, m.bytes, ASYMREG_RW, NULL, &whole, NULL) < 0);
     DIE_IF(t->ops->address(t, m.address, &m.address_bytes, NULL) < 0);
     m.handle_addr = desc.addr;
     m.handle_len = desc.bytes;

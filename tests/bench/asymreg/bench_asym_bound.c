@@ -156,8 +156,8 @@ static void open_both(uint32_t n)
     madvise(handles, n * sizeof(*handles) + HUGE_PAGE, MADV_HUGEPAGE);
     for (uint32_t i = 0; i < n; i++) {
         char *at = there + (size_t)i * stride;
-        if (asymreg_register(owner, at, 16, ASYMREG_ALL, 0, NULL, NULL) < 0 ||
-            asymreg_bind(w, PE, (uintptr_t)at, 16, ASYMREG_ANY, &handles[i]) < 0)
+        if (asymreg_register(owner, at, 16, ASYMREG_ALL, NULL, NULL, NULL) < 0 ||
+            asymreg_bind(w, PE, (uintptr_t)at, ASYMREG_ANY, 16, &handles[i]) < 0)
             exit(1);
     }
     here = asymreg_bound_ptr(&handles[0]);

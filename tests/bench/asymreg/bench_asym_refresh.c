@@ -191,7 +191,7 @@ static void peers(struct bench *b, uint32_t n)
     ssize_t bytes;
 
     if (asymreg_open(&o, &c, NULL) < 0 ||
-        asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL) < 0 ||
+        asymreg_register(c, &word, sizeof(word), ASYMREG_RW, NULL, NULL, NULL) < 0 ||
         (bytes = asymreg_export(c, blob, sizeof(blob), NULL)) < 0 ||
         asymreg_worker_create(c, &worker) < 0)
         exit(1);

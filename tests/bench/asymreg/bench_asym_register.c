@@ -56,12 +56,12 @@ static void ours(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
     if (asymreg_open(&o, &c, NULL) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        if (asymreg_register(c, at(order[i]), 2048, ASYMREG_RW, 0, &ids[i], NULL) < 0)
+        if (asymreg_register(c, at(order[i]), 2048, ASYMREG_RW, NULL, &ids[i], NULL) < 0)
             exit(1);
     for (unsigned t = 0; t < trials; t++) {
         uint64_t begin = bench_cpu_ns();
         for (uint32_t i = 0; i < batch; i++)
-            asymreg_register(c, at(order[n + i]), 2048, ASYMREG_RW, 0, &ids[n + i], NULL);
+            asymreg_register(c, at(order[n + i]), 2048, ASYMREG_RW, NULL, &ids[n + i], NULL);
         reg[t] = (double)(bench_cpu_ns() - begin) / batch;
         begin = bench_cpu_ns();
         for (uint32_t i = 0; i < batch; i++)
@@ -326,7 +326,7 @@ static void drain(struct bench *b, uint32_t n_peers)
 
     if (d == MAP_FAILED || asymreg_open(&o, &c, NULL) < 0 ||
         asymreg_segment_alloc(c, 8192, &p, NULL) < 0 ||
-        asymreg_register(c, p, 4096, ASYMREG_RW, 0, NULL, NULL) < 0)
+        asymreg_register(c, p, 4096, ASYMREG_RW, NULL, NULL, NULL) < 0)
         exit(1);
     d->addr = (uintptr_t)p;
     d->n = asymreg_export(c, d->blob, sizeof(d->blob), NULL);
@@ -338,7 +338,7 @@ static void drain(struct bench *b, uint32_t n_peers)
         usleep(100);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t begin;
-        if (asymreg_register(c, (char *)p + 4096, 64, ASYMREG_RW, 0, &id, NULL) < 0)
+        if (asymreg_register(c, (char *)p + 4096, 64, ASYMREG_RW, NULL, &id, NULL) < 0)
             exit(1);
         see_all_run(d, n_peers);
         begin = bench_ns(CLOCK_MONOTONIC);

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             .size = sizeof(o), .max_regions = 256, .ring = 16, .flags = ASYMREG_DRAIN};
         ssize_t n;
         if (asymreg_open(&o, &c, NULL) < 0 || asymreg_worker_create(c, &w) < 0 ||
-            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL, NULL) < 0 ||
+            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, NULL, NULL, NULL) < 0 ||
             (n = asymreg_export(c, good, sizeof(good), NULL)) < 0)
             abort();
         n_good = (size_t)n;
