@@ -21,9 +21,9 @@ static void fill_gaps(atomic_uint_least64_t *set, uint64_t pages)
     }
 }
 
-/* Adds all pages that a flip writes: what changed, and what the other area lacks. Few large requests
- * are faster than many small ones, so it adds gaps too, or all pages if most must be written; but
- * not if the program has protected or unmapped a page. */
+/* Adds all pages that a flip writes: what changed, and what the other area lacks. Few large
+ * requests are faster than many small ones, so it adds gaps too, or all pages if most must be
+ * written; but not if the program has protected or unmapped a page. */
 void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set)
 {
     const struct storwin__commit *c = win->commit;
@@ -41,8 +41,8 @@ void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t
         fill_gaps(set, pages);
 }
 
-/* Writes the pages of c->behind, which storwin__flip_pages() has completed, and flushes; *next is the
- * record that makes it home. */
+/* Writes the pages of c->behind, which storwin__flip_pages() has completed, and flushes; *next is
+ * the record that makes it home. */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail)
 {
