@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUNDS 16u  /* before a fork */
+#define ROUNDS 8u   /* before a fork */
 #define SLICE  256u /* pages that a thread copies at a time */
 
 struct copying {
@@ -152,6 +152,8 @@ static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwi
             win->commit->stores_meanwhile = round > 1;
             return 0;
         }
+        if (n >= pages / 4) /* few faults for many pages */
+            (void)madvise(win->commit->picture, (size_t)(pages * win->page_bytes), MADV_HUGEPAGE);
         rc = storwin__check_readable(win, s->wanted, err);
         if (rc == 0)
             storwin__parallel((unsigned)storwin__min(n / SLICE, storwin__threads(win)), copy_slices,

@@ -39,7 +39,7 @@ extern "C" {
  *     writes, and copies again what was stored meanwhile, until nothing was: no thread waits for
  *     the call, and each store costs the fault of tracking again. Once stores have come, the
  *     following commits begin with the copy.
- *   - After 16 rounds of copies a fork of this process holds one moment. It runs nothing of the
+ *   - After 8 rounds of copies a fork of this process holds one moment. It runs nothing of the
  *     program, sends no SIGCHLD, and ends within the call. Threads that take a page fault wait
  *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory.
  *   - STORWIN_ERACE, with nothing committed, remains where neither is possible: threads store in
