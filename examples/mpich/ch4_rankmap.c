@@ -99,7 +99,7 @@ int MPIDI_rank_map_init(MPIDI_rank_map_t *dest, const int lpids[], int n)
 
     if (rc == 0)
         rc = map_bind(dest, map);
-    return MPIR_Rankmap_error(rc, __func__);
+    return MPIR_Rankmap_error(rc);
 }
 
 int MPID_Create_intercomm_from_lpids(MPIR_Comm *newcomm_ptr, int size, const uint64_t lpids[])
@@ -116,7 +116,7 @@ int MPID_Create_intercomm_from_lpids(MPIR_Comm *newcomm_ptr, int size, const uin
     if (rc == 0)
         rc = map_bind(&MPIDI_COMM(newcomm_ptr, map), map);
     MPL_free(ids);
-    return MPIR_Rankmap_error(rc, __func__);
+    return MPIR_Rankmap_error(rc);
 }
 
 /* The map that one mapper contributes. */
@@ -199,7 +199,7 @@ int MPIDI_comm_create_rank_map(MPIR_Comm *comm)
         map_each_avt(dest->map, MPIDIU_avt_add_ref);
         map_each_avt(MPIDI_COMM(comm, local_map), MPIDIU_avt_add_ref);
     }
-    return MPIR_Rankmap_error(rc, __func__);
+    return MPIR_Rankmap_error(rc);
 }
 
 void MPIDI_comm_free_rank_map(MPIR_Comm *comm)

@@ -2,16 +2,13 @@
 /* In MPICH's group_impl.c, in place of the calls on groups, and of what gives communicators their
  * groups. Ids are those of the communicators' maps, so that the two meet without a conversion. */
 
-int MPIR_Rankmap_error(int code, const char *function)
+int MPIR_Rankmap_error(int code)
 {
+    int class = code == RANKMAP_EDUP || code == RANKMAP_ERANGE ? MPI_ERR_RANK : MPI_ERR_OTHER;
+
     if (code >= 0)
         return MPI_SUCCESS;
-    if (code == -ENOMEM)
-        return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, function, __LINE__,
-                                    MPI_ERR_OTHER, "**nomem", 0);
-    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, function, __LINE__,
-                                code == RANKMAP_EDUP || code == RANKMAP_ERANGE ? MPI_ERR_RANK
-                                                                               : MPI_ERR_INTERN,
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, "librankmap", __LINE__, class,
                                 "**fail", "**fail %s", rankmap_strerror(code));
 }
 
@@ -25,10 +22,10 @@ int MPIR_Group_from_map(struct rankmap *map, MPIR_Group **group)
         *group = MPIR_Group_empty;
         return MPI_SUCCESS;
     }
-    made = (MPIR_Group *)MPIR_Handle_obj_alloc(&MPIR_Group_mem);
+    made = MPIR_Handle_obj_alloc(&MPIR_Group_mem);
     if (!made) {
         rankmap_unref(map);
-        return MPIR_Rankmap_error(-ENOMEM, __func__);
+        return MPIR_Rankmap_error(-ENOMEM);
     }
     MPIR_Object_set_ref(made, 1);
     made->size = rankmap_size(map);
@@ -39,9 +36,9 @@ int MPIR_Group_from_map(struct rankmap *map, MPIR_Group **group)
 }
 
 /* The end of each call: its result as a group, or its error. */
-static int group_return(int rc, struct rankmap *map, MPIR_Group **group, const char *function)
+static int group_return(int rc, struct rankmap *map, MPIR_Group **group)
 {
-    return rc < 0 ? MPIR_Rankmap_error(rc, function) : MPIR_Group_from_map(map, group);
+    return rc < 0 ? MPIR_Rankmap_error(rc) : MPIR_Group_from_map(map, group);
 }
 
 int MPIR_Group_init(void)
@@ -53,7 +50,7 @@ int MPIR_Group_init(void)
     empty->size = 0;
     empty->rank = MPI_UNDEFINED;
     return empty->map ? MPI_SUCCESS
-                      : MPIR_Rankmap_error(rankmap_affine(0, 1, 0, NULL, &empty->map), __func__);
+                      : MPIR_Rankmap_error(rankmap_affine(0, 1, 0, NULL, &empty->map));
 }
 
 int MPIR_Group_release(MPIR_Group *group)
@@ -74,90 +71,90 @@ int MPIR_Group_compare_impl(MPIR_Group *group1, MPIR_Group *group2, int *result)
 
     if (rc >= 0)
         *result = rc == RANKMAP_IDENT ? MPI_IDENT : rc == RANKMAP_SIMILAR ? MPI_SIMILAR : MPI_UNEQUAL;
-    return MPIR_Rankmap_error(rc, __func__);
+    return MPIR_Rankmap_error(rc);
+}
+
+typedef int set_fn(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
+                   struct rankmap **out);
+
+static int group_combine(set_fn *combine, MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
+{
+    struct rankmap *map = NULL;
+    int rc = combine(group1->map, group2->map, NULL, &map);
+
+    return group_return(rc, map, group);
 }
 
 int MPIR_Group_union_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
 {
-    struct rankmap *map = NULL;
-    int rc = rankmap_union(group1->map, group2->map, NULL, &map);
-
-    return group_return(rc, map, group, __func__);
+    return group_combine(rankmap_union, group1, group2, group);
 }
 
 int MPIR_Group_intersection_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
 {
-    struct rankmap *map = NULL;
-    int rc = rankmap_intersection(group1->map, group2->map, NULL, &map);
-
-    return group_return(rc, map, group, __func__);
+    return group_combine(rankmap_intersection, group1, group2, group);
 }
 
 int MPIR_Group_difference_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
 {
-    struct rankmap *map = NULL;
-    int rc = rankmap_difference(group1->map, group2->map, NULL, &map);
-
-    return group_return(rc, map, group, __func__);
+    return group_combine(rankmap_difference, group1, group2, group);
 }
 
-/* Includes or excludes a list of ranks, and drops it. */
-static int group_select(MPIR_Group *parent, bool exclude, int rc, struct rankmap *ranks,
-                        MPIR_Group **group, const char *function)
+/* The parent's processes of the ranks given, or all but those. */
+typedef int select_fn(struct rankmap *parent, const struct rankmap *ranks,
+                      const struct rankmap_opts *opts, struct rankmap **out);
+
+static int group_select(select_fn *select, MPIR_Group *parent, int n, const int ranks[],
+                        MPIR_Group **group)
 {
-    struct rankmap *map = NULL;
+    struct rankmap *list = NULL, *map = NULL;
+    int rc = rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &list, NULL);
 
     if (rc == 0)
-        rc = exclude ? rankmap_exclude(parent->map, ranks, NULL, &map)
-                     : rankmap_compose(parent->map, ranks, NULL, &map);
-    rankmap_unref(ranks);
-    return group_return(rc, map, group, function);
+        rc = select(parent->map, list, NULL, &map);
+    rankmap_unref(list);
+    return group_return(rc, map, group);
 }
 
 int MPIR_Group_incl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
 {
-    struct rankmap *list = NULL;
-    int rc = rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &list, NULL);
-
-    return group_select(parent, false, rc, list, group, __func__);
+    return group_select(rankmap_compose, parent, n, ranks, group);
 }
 
 int MPIR_Group_excl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
 {
-    struct rankmap *list = NULL;
-    int rc = rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &list, NULL);
-
-    return group_select(parent, true, rc, list, group, __func__);
+    return group_select(rankmap_exclude, parent, n, ranks, group);
 }
 
-static int ranges_map(int n, int ranges[][3], struct rankmap **list)
+static int group_select_ranges(select_fn *select, MPIR_Group *parent, int n, int ranges[][3],
+                               MPIR_Group **group)
 {
     struct rankmap_range *range = MPL_malloc(n * sizeof(range[0]), MPL_MEM_GROUP);
+    struct rankmap *list = NULL, *map = NULL;
     int rc = range || n == 0 ? 0 : -ENOMEM;
 
-    for (int i = 0; rc == 0 && i < n; i++)
-        range[i] = (struct rankmap_range){
-            .first = ranges[i][0], .last = ranges[i][1], .stride = ranges[i][2]};
+    for (int i = 0; rc == 0 && i < n; i++) {
+        range[i].first = ranges[i][0];
+        range[i].last = ranges[i][1];
+        range[i].stride = ranges[i][2];
+    }
     if (rc == 0)
-        rc = rankmap_from_ranges(range, n, NULL, list, NULL);
+        rc = rankmap_from_ranges(range, n, NULL, &list, NULL);
+    if (rc == 0)
+        rc = select(parent->map, list, NULL, &map);
+    rankmap_unref(list);
     MPL_free(range);
-    return rc;
+    return group_return(rc, map, group);
 }
 
 int MPIR_Group_range_incl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_Group **group)
 {
-    struct rankmap *list = NULL;
-    int rc = ranges_map(n, ranges, &list);
-
-    return group_select(parent, false, rc, list, group, __func__);
+    return group_select_ranges(rankmap_compose, parent, n, ranges, group);
 }
 
 int MPIR_Group_range_excl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_Group **group)
 {
-    struct rankmap *list = NULL;
-    int rc = ranges_map(n, ranges, &list);
-
-    return group_select(parent, true, rc, list, group, __func__);
+    return group_select_ranges(rankmap_exclude, parent, n, ranges, group);
 }
 
 /* MPI_PROC_NULL stays MPI_PROC_NULL; a process that is not there becomes MPI_UNDEFINED. */
@@ -176,7 +173,7 @@ int MPIR_Group_translate_ranks_impl(MPIR_Group *from, int n, const int ranks1[],
         else if ((uint32_t)ranks2[i] == RANKMAP_NO_RANK)
             ranks2[i] = MPI_UNDEFINED;
     }
-    return MPIR_Rankmap_error(rc, __func__);
+    return MPIR_Rankmap_error(rc);
 }
 
 int MPIR_Group_from_session_pset_impl(MPIR_Session *session, const char *pset, MPIR_Group **group)
@@ -189,7 +186,7 @@ int MPIR_Group_from_session_pset_impl(MPIR_Session *session, const char *pset, M
         return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
                                     MPI_ERR_ARG, "**psetinvalidname", 0);
     rc = rankmap_affine(world ? 0 : MPIR_Process.rank, 1, world ? MPIR_Process.size : 1, NULL, &map);
-    return group_return(rc, map, group, __func__);
+    return group_return(rc, map, group);
 }
 
 /* The map of a communicator's local or remote group. */
@@ -212,7 +209,7 @@ int MPII_Comm_create_calculate_mapping(MPIR_Group *group, MPIR_Comm *comm, int *
     int rc = mapping ? rankmap_translate(group->map, NULL, group->size, comm_map(comm, false),
                                          (uint32_t *)mapping)
                      : -ENOMEM;
-    int mpi_errno = MPIR_Rankmap_error(rc, __func__);
+    int mpi_errno = MPIR_Rankmap_error(rc);
 
     for (int i = 0; rc == 0 && i < group->size; i++)
         if ((uint32_t)mapping[i] == RANKMAP_NO_RANK) {

@@ -11,7 +11,7 @@ struct MPIR_Group {
 };
 
 /* The MPI error of a code of librankmap. */
-int MPIR_Rankmap_error(int code, const char *function);
+int MPIR_Rankmap_error(int code);
 /* Makes a group of a map, and takes over its reference. MPIR_Group_empty for an empty map. */
 int MPIR_Group_from_map(struct rankmap *map, struct MPIR_Group **group);
 
