@@ -9,17 +9,10 @@ void MPIDIU_avt_unmap(MPIDI_av_table_t *table);
 int MPIDI_rank_map_init(MPIDI_rank_map_t *dest, const int lpids[], int n);
 void MPIDI_comm_free_rank_map(MPIR_Comm *comm);
 
-/* A table that is packed by bits is read inline too: the library's rankmap_at() calls a function. */
 MPL_STATIC_INLINE_PREFIX MPIDI_av_entry_t *MPIDIU_comm_rank_to_av(MPIR_Comm *comm, int rank)
 {
-    const struct rankmap_lookup *lookup = &MPIDI_COMM(comm, map).lookup;
-    uint64_t at;
-
-    if (lookup->form == RANKMAP_FORM_PACKED)
-        at = rankmap_at_form(lookup, RANKMAP_FORM_PACKED, rank, sizeof(MPIDI_av_entry_t));
-    else
-        at = rankmap_at_sized(lookup, rank, sizeof(MPIDI_av_entry_t));
-    return (MPIDI_av_entry_t *)(uintptr_t)at;
+    return (MPIDI_av_entry_t *)(uintptr_t)rankmap_at_sized(&MPIDI_COMM(comm, map).lookup, rank,
+                                                           sizeof(MPIDI_av_entry_t));
 }
 
 /* The id of an entry. */

@@ -58,7 +58,8 @@ refuses "src/mpid/ch4/src/rankmap.c is there already" tree
 rm tree/src/mpid/ch4/src/rankmap.c
 
 "$embed" tree || fail "the first run"
-! grep -rnE 'MPIDI_RANK_MAP_|lrank_to_lpid|next_lpid|mergesort_lpid' tree/src/mpid/ch4 tree/src/mpi tree/src/include ||
+# MPICH does not compile groupdebug.c
+! grep -rnE --exclude=groupdebug.c 'MPIDI_RANK_MAP_|lrank_to_lpid|next_lpid|mergesort_lpid' tree/src/mpid/ch4 tree/src/mpi tree/src/include ||
     fail "these names should be gone"
 refuses "has librankmap already" tree
 "$embed" --undo tree || fail "--undo"
