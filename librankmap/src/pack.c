@@ -7,10 +7,10 @@
 
 #include "internal.h"
 
-#define MAGIC        UINT32_C(0x314d4b52)
+#define MAGIC          UINT32_C(0x314d4b52)
 #define LAYOUT_VERSION 1
-#define HEADER_BYTES 24u
-#define RUN_BYTES    20u
+#define HEADER_BYTES   24u
+#define RUN_BYTES      20u
 /* most ranks to expand when checking a map of few bytes */
 #define CHECK_RANKS (UINT64_C(1) << 16)
 
