@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     for (int a = 1; a < argc; a++) {
-        int n = atoi(argv[a]), rounds = 5 + 4000000 / n, half[1][3], rest[1][3];
+        int n = atoi(argv[a]), rounds = 3 + 1000000 / n, half[1][3], rest[1][3];
         MPIR_Group *whole = group_whole(n), *even, *random, *low, *high;
 
         all = malloc(n * sizeof(int));
