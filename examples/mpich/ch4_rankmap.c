@@ -88,8 +88,8 @@ static void map_each_avt(const struct rankmap *map, int (*call)(int avtid))
 static int map_bind(MPIDI_rank_map_t *dest, struct rankmap *map)
 {
     dest->map = map;
-    return rankmap_lookup_init(&dest->lookup, map,
-                               (uintptr_t)MPIDI_global.avt_mgr.av_table0->table, ENTRY_BYTES);
+    return rankmap_lookup_init(&dest->lookup, map, (uintptr_t)MPIDI_global.avt_mgr.av_table0->table,
+                               ENTRY_BYTES);
 }
 
 int MPIDI_rank_map_init(MPIDI_rank_map_t *dest, const int lpids[], int n)
@@ -125,8 +125,8 @@ static int mapper_part(const MPIR_Comm_map_t *mapper, struct rankmap **part)
     MPIR_Comm *source = mapper->src_comm;
     bool local = mapper->dir == MPIR_COMM_MAP_DIR__L2L || mapper->dir == MPIR_COMM_MAP_DIR__L2R;
     bool inter = source->comm_kind == MPIR_COMM_KIND__INTERCOMM;
-    struct rankmap *from = local && inter ? MPIDI_COMM(source, local_map)
-                                          : MPIDI_COMM(source, map).map;
+    struct rankmap *from =
+        local && inter ? MPIDI_COMM(source, local_map) : MPIDI_COMM(source, map).map;
     struct rankmap *ranks;
     int rc;
 
@@ -151,7 +151,8 @@ static int side_map(const MPIR_Comm *comm, bool remote, struct rankmap **out)
     MPIR_Comm_map_t *mapper;
     int rc = 0;
 
-    LL_FOREACH(comm->mapper_head, mapper) {
+    LL_FOREACH(comm->mapper_head, mapper)
+    {
         bool to_remote =
             mapper->dir == MPIR_COMM_MAP_DIR__L2R || mapper->dir == MPIR_COMM_MAP_DIR__R2R;
 

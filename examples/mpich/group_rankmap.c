@@ -70,14 +70,17 @@ int MPIR_Group_compare_impl(MPIR_Group *group1, MPIR_Group *group2, int *result)
     int rc = rankmap_compare(group1->map, group2->map);
 
     if (rc >= 0)
-        *result = rc == RANKMAP_IDENT ? MPI_IDENT : rc == RANKMAP_SIMILAR ? MPI_SIMILAR : MPI_UNEQUAL;
+        *result = rc == RANKMAP_IDENT     ? MPI_IDENT
+                  : rc == RANKMAP_SIMILAR ? MPI_SIMILAR
+                                          : MPI_UNEQUAL;
     return MPIR_Rankmap_error(rc);
 }
 
 typedef int set_fn(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                    struct rankmap **out);
 
-static int group_combine(set_fn *combine, MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
+static int group_combine(set_fn *combine, MPIR_Group *group1, MPIR_Group *group2,
+                         MPIR_Group **group)
 {
     struct rankmap *map = NULL;
     int rc = combine(group1->map, group2->map, NULL, &map);
@@ -185,7 +188,8 @@ int MPIR_Group_from_session_pset_impl(MPIR_Session *session, const char *pset, M
     if (!world && MPL_stricmp(pset, "mpi://SELF") != 0)
         return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
                                     MPI_ERR_ARG, "**psetinvalidname", 0);
-    rc = rankmap_affine(world ? 0 : MPIR_Process.rank, 1, world ? MPIR_Process.size : 1, NULL, &map);
+    rc =
+        rankmap_affine(world ? 0 : MPIR_Process.rank, 1, world ? MPIR_Process.size : 1, NULL, &map);
     return group_return(rc, map, group);
 }
 
@@ -213,9 +217,9 @@ int MPII_Comm_create_calculate_mapping(MPIR_Group *group, MPIR_Comm *comm, int *
 
     for (int i = 0; rc == 0 && i < group->size; i++)
         if ((uint32_t)mapping[i] == RANKMAP_NO_RANK) {
-            mpi_errno = MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
-                                             MPI_ERR_GROUP, "**groupnotincomm",
-                                             "**groupnotincomm %d", i);
+            mpi_errno =
+                MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                     MPI_ERR_GROUP, "**groupnotincomm", "**groupnotincomm %d", i);
             break;
         }
     if (mpi_errno) {

@@ -44,9 +44,21 @@ static double cpu_ns(void)
     return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-enum call { INCL_EVENS, INCL_RANDOM, EXCL_EVENS, UNION_HALVES, UNION_RANDOM, INTERSECT, TRANSLATE, TRANSLATE_RANDOM, COMPARE, CALLS };
-static const char *const names[] = {"incl-evens",   "incl-random", "excl-evens", "union-halves",    "union-random",
-                                    "intersection", "translate",   "translate-random", "compare"};
+enum call {
+    INCL_EVENS,
+    INCL_RANDOM,
+    EXCL_EVENS,
+    UNION_HALVES,
+    UNION_RANDOM,
+    INTERSECT,
+    TRANSLATE,
+    TRANSLATE_RANDOM,
+    COMPARE,
+    CALLS
+};
+static const char *const names[] = {"incl-evens",   "incl-random",      "excl-evens",
+                                    "union-halves", "union-random",     "intersection",
+                                    "translate",    "translate-random", "compare"};
 
 int main(int argc, char **argv)
 {
@@ -98,7 +110,9 @@ int main(int argc, char **argv)
                 case UNION_RANDOM: MPIR_Group_union_impl(random, low, &made); break;
                 case INTERSECT: MPIR_Group_intersection_impl(even, low, &made); break;
                 case TRANSLATE: MPIR_Group_translate_ranks_impl(even, n / 2, all, low, out); break;
-                case TRANSLATE_RANDOM: MPIR_Group_translate_ranks_impl(even, n / 2, all, random, out); break;
+                case TRANSLATE_RANDOM:
+                    MPIR_Group_translate_ranks_impl(even, n / 2, all, random, out);
+                    break;
                 default: MPIR_Group_compare_impl(random, whole, &result); break;
                 }
                 start = cpu_ns() - start;

@@ -11,7 +11,8 @@
 #include <malloc.h>
 #include <time.h>
 
-static const char *const kinds[] = {"dup", "offset", "stride", "blocks", "transposed", "reversed", "random"};
+static const char *const kinds[] = {"dup",        "offset",   "stride", "blocks",
+                                    "transposed", "reversed", "random"};
 
 static double bytes_in_use(void)
 {
@@ -116,10 +117,11 @@ int main(int argc, char **argv)
         }
         group_us += cpu_us();
         group_bytes += bytes_in_use();
-        printf("maps %d %s %.1f %.1f %.3f %.3f\n", size, kinds[kind], map_bytes / count, group_bytes / count, map_us / count,
-               group_us / count);
+        printf("maps %d %s %.1f %.1f %.3f %.3f\n", size, kinds[kind], map_bytes / count,
+               group_bytes / count, map_us / count, group_us / count);
     }
-    printf("maps %d struct %zu\n", size, sizeof(((MPIR_Comm *)0)->dev.ch4.map) + sizeof(((MPIR_Comm *)0)->dev.ch4.local_map));
+    printf("maps %d struct %zu\n", size,
+           sizeof(((MPIR_Comm *)0)->dev.ch4.map) + sizeof(((MPIR_Comm *)0)->dev.ch4.local_map));
     MPI_Finalize();
     return 0;
 }
