@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups SIZE...: MPICH's calls on groups of that many processes, in one process, through MPICH's own internals: nanoseconds of
- * processor time a call, the least of its rounds, and bytes of the result. Linked with the static library of either build.
+ * groups SIZE...: MPICH's calls on groups of that many processes, in one process, through MPICH's
+ * own internals: nanoseconds of processor time a call, the least of its rounds, and bytes of the
+ * result. Linked with the static library of either build.
  */
 #include "mpiimpl.h"
 

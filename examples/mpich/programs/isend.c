@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* isend: MESSAGES calls of MPI_Isend of 8 bytes in each kind of communicator, from the world's rank 0. For callgrind: a dump for
- * each kind, named after it. */
+/* isend: MESSAGES calls of MPI_Isend of 8 bytes in each kind of communicator, from the world's
+ * rank 0. For callgrind: a dump for each kind, named after it. */
 #include <stdio.h>
 #include <valgrind/callgrind.h>
 

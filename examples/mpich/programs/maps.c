@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * maps SIZE COUNT: COUNT communicators of each kind, children of one of SIZE processes, in one process, through MPICH's own internals:
- * bytes of malloc() for a map and for the communicator's group, and microseconds of processor time to make each. MPICH's code makes them as for
- * MPI_Comm_split, from the ranks that the call has gathered. Linked with the static library of either build.
+ * maps SIZE COUNT: COUNT communicators of each kind, children of one of SIZE processes, in one
+ * process, through MPICH's own internals: bytes of malloc() for a map and for the communicator's
+ * group, and microseconds of processor time to make each. MPICH's code makes them as for
+ * MPI_Comm_split, from the ranks that the call has gathered. Linked with the static library of
+ * either build.
  */
 #include "mpidimpl.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rate: messages of 8 bytes a second from rank 0 to rank 1, in windows of 64, for a communicator of each kind. */
+/* rate: messages of 8 bytes a second from rank 0 to rank 1, in windows of 64, for a communicator of
+ * each kind. */
 #include <stdio.h>
 
 #include "kinds.h"
