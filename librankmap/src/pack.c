@@ -7,10 +7,10 @@
 
 #include "internal.h"
 
-#define MAGIC        UINT32_C(0x314d4b52)
-#define VERSION      1
-#define HEADER_BYTES 24u
-#define RUN_BYTES    20u
+#define MAGIC          UINT32_C(0x314d4b52)
+#define LAYOUT_VERSION 1
+#define HEADER_BYTES   24u
+#define RUN_BYTES      20u
 /* most ranks to expand when checking a map of few bytes */
 #define CHECK_RANKS (UINT64_C(1) << 16)
 
@@ -147,7 +147,7 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
         return RANKMAP_ENOBUF;
     form = form_of(map);
     store_u32(p, MAGIC);
-    p[4] = VERSION;
+    p[4] = LAYOUT_VERSION;
     p[5] = (unsigned char)form;
     p[6] = 0;
     p[7] = 0;
@@ -321,7 +321,7 @@ ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *o
 
     if (rc < 0)
         return rc;
-    if (len < HEADER_BYTES || load_u32(p) != MAGIC || p[4] != VERSION || p[7] != 0)
+    if (len < HEADER_BYTES || load_u32(p) != MAGIC || p[4] != LAYOUT_VERSION || p[7] != 0)
         return RANKMAP_EFORMAT;
     bytes = load_u64(p + 16);
     if (bytes > len - HEADER_BYTES)

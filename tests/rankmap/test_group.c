@@ -540,6 +540,12 @@ static void indexes(void **state)
     assert_int_equal(rankmap_translate(sparse, NULL, 1000, world, out), 0);
     for (uint32_t r = 0; r < 1000; r++)
         assert_int_equal(out[r], wide[r] < 5000 ? wide[r] : RANKMAP_NO_RANK);
+    /* into the array of the ranks */
+    for (uint32_t r = 0; r < 1000; r++)
+        out[r] = 999 - r;
+    assert_int_equal(rankmap_translate(sparse, out, 1000, world, out), 0);
+    for (uint32_t r = 0; r < 1000; r++)
+        assert_int_equal(out[r], wide[999 - r] < 5000 ? wide[999 - r] : RANKMAP_NO_RANK);
     rankmap_unref(sparse);
     rankmap_unref(world);
     free(ids);

@@ -15,10 +15,14 @@
 #define RANKMAP_VERSION_PATCH 0
 #define RANKMAP_VERSION       "0.1.0"
 
+/* Define it before the first header to change the visibility: a library that carries this one in
+ * itself hides the names with __attribute__((visibility("hidden"))). */
+#ifndef RANKMAP_API
 #if defined(__GNUC__)
 #define RANKMAP_API __attribute__((visibility("default")))
 #else
 #define RANKMAP_API
+#endif
 #endif
 
 #ifdef __cplusplus

@@ -205,7 +205,7 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @param ranks  array of n ranks of it; NULL: 0, 1, … n-1
  * @param n      how many
  * @param to     a group
- * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
+ * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost O(n), without allocation, if `to` is affine; otherwise O(n + size of `to`) with the scratch

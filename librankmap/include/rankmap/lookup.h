@@ -15,9 +15,10 @@
  *
  * Two forms serve every map and give the same results:
  *
- *   - rankmap_at() tests for the affine models first, then for the 32-bit table, then for two
- *     levels. It is best if a call site mostly meets one model: the processor predicts the branch,
- *     and an affine lookup costs 6 instructions with the load of an address and the return.
+ *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels and
+ *     for the bit-packed table. It is best if a call site mostly meets one model: the processor
+ *     predicts the branch, and an affine lookup costs 6 instructions with the load of an address
+ *     and the return.
  *   - rankmap_at_nobranch() computes all three and adds them. It is best if a call site meets many
  *     communicators of different models in random order: there is no branch to mispredict.
  *
@@ -199,6 +200,8 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
         return rankmap_at_form(l, RANKMAP_FORM_LUT32, rank, width);
     if (RANKMAP__LIKELY(l->form == RANKMAP_FORM_BLOCK))
         return rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width);
+    if (RANKMAP__LIKELY(l->form == RANKMAP_FORM_PACKED))
+        return rankmap_at_form(l, RANKMAP_FORM_PACKED, rank, width);
     return rankmap_lookup_at(l, rank);
 }
 

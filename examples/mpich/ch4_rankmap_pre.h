@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * In MPICH's mpidpre.h, in place of MPIDI_rank_map_t and its modes: one map, and its lookup bound
+ * to the entries of the address vector. Ids are flat: places among the entries of all address
+ * vector tables, so that one formula serves every communicator. The world's table is first: there,
+ * id and lpid are equal.
+ */
+#ifndef CH4_RANKMAP_PRE_H
+#define CH4_RANKMAP_PRE_H
+
+#define RANKMAP_API __attribute__((visibility("hidden")))
+#include "rankmap.h"
+
+typedef struct {
+    struct rankmap_lookup lookup; /* rank to MPIDI_av_entry_t */
+    struct rankmap *map;          /* rank to id */
+} MPIDI_rank_map_t;
+
+#endif
