@@ -39,16 +39,16 @@ bool bind_own(struct place_set *set)
 
 void bind_free(struct binding *b)
 {
-    for (uint32_t i = 0; b && i < b->n; i++) {
+    if (!b)
+        return;
+    for (uint32_t i = 0; i < b->n; i++) {
         place_set_free(&b->sets[i]);
         free(b->vars[i]);
         free(b->localities[i]);
     }
-    if (b) {
-        free(b->sets);
-        free(b->vars);
-        free(b->localities);
-    }
+    free(b->sets);
+    free(b->vars);
+    free(b->localities);
     free(b);
 }
 
