@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process table for parallel debuggers. */
+#ifndef PMIRUN_MPIR_H
+#define PMIRUN_MPIR_H
+
+struct job;
+struct pmirun;
+
+/* At the start: if a debugger has started pmirun, MPICH's ranks wait for it in MPI_Init. */
+void mpir_init(void);
+/* All ranks of the first job have started: fills the table, and stops at the breakpoint. Alone and
+ * head. */
+void mpir_publish(const struct pmirun *pr, const struct job *job);
+
+#endif
