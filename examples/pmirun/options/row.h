@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The options of the command line are rows of one table (rows.c). From it come the parser
- * (parse.c), and --help, the manual's lists and the completion of bash (help.c).
+ * (parse.c), and --help, the manual's lists and the completion of bash (help.c). Options of other
+ * launchers that pmirun refuses are in advice.c.
  *
  * To add an option: a row in rows.c, in its section; where no handler of set.c fits, a handler in a
  * file of its own, declared at the end of this header; a field in ../options.h that the handler
- * sets; a case in tests/pmirun/options.sh, good and bad values. Then
+ * sets; a case in tests/pmirun/options/, good and bad values. Then
  * `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
  */
 #ifndef PMIRUN_ROW_H
@@ -18,11 +19,10 @@
 #include "../options.h"
 
 enum option_scope {
-    SCOPE_SECTION,  /* not an option: `help` is the heading of the next rows */
-    SCOPE_GROUP,    /* for a group of processes, before its program */
-    SCOPE_JOB,      /* for the whole job, before the first program */
-    SCOPE_NOTHING,  /* of another launcher: accepted, pmirun does this anyway */
-    SCOPE_ELSEWHERE /* of another launcher: refused; `help` names pmirun's option */
+    SCOPE_SECTION, /* not an option: `text` is the heading of the next rows */
+    SCOPE_GROUP,   /* for a group of processes, before its program */
+    SCOPE_JOB,     /* for the whole job, before the first program */
+    SCOPE_NOTHING  /* of another launcher: accepted, pmirun does this anyway */
 };
 
 struct parse;
@@ -43,17 +43,15 @@ struct option_row {
      * two words. "[=FORM]": one, and only after `=`. FILE, DIR and PROG complete as such. */
     const char *arg;
     enum option_scope scope;
-    option_fn *set;   /* NULL: SCOPE_NOTHING and SCOPE_ELSEWHERE */
-    const char *help; /* a line of --help */
-    /* Sentences for the manual, instead of `help`; NULL: `help`. Options' names and words between
-     * two ` are printed bold. */
-    const char *man;
-    /* The option's name in other launchers; NULL: none. */
-    const char *hydra, *srun, *mpirun;
-    const char *env;   /* a variable that sets it; NULL: none */
-    const char *words; /* its values, separated by blanks; NULL: any */
-    size_t at;         /* set_*() of set.c: where in struct options */
-    int64_t min, max;  /* set_count() */
+    option_fn *set; /* NULL: SCOPE_NOTHING */
+    /* Sentences for the manual; the first is the line of --help, too. Options' names and words
+     * between two ` are printed bold. */
+    const char *text;
+    const char *others[3]; /* its name in hydra, srun and mpirun; NULL: none */
+    const char *env;       /* a variable that sets it; NULL: none */
+    const char *words;     /* its values, separated by blanks; NULL: any */
+    size_t at;             /* set_*() of set.c: where in struct options */
+    int64_t min, max;      /* set_count() */
 };
 
 extern const struct option_row option_rows[];
