@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# reach.sh HOW GROUP: the ways to a node. HOW as in nodes.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
+# reach.sh HOW GROUP: the ways to a node. HOW as in harness.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
 # runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host answers,
 # default 1).
 set -u
@@ -275,5 +275,4 @@ template | words | fanout | wait | own | allocation | salloc) "test_$group" "$1"
     exit 1
     ;;
 esac
-[ $failed = 0 ] && echo "$group: $n runs, all as they should be"
-exit $failed
+finish
