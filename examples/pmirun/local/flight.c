@@ -18,6 +18,11 @@
  * qemu-user cannot share memory with a child, and in a container on an old kernel a child that does
  * cannot have descriptors of its own: there the child is a copy of us, one at a time, and reports
  * its errors through a pipe.
+ *
+ * Whole job of /bin/true, 2 processors beside other work, minima of 25 and 12 in turns: 64 ranks 29
+ * ms, posix_spawn() 67, vfork() 55, fork() 88; 1,024 ranks 0.63 s, posix_spawn() 2.4, vfork() 2.3,
+ * fork() 2.7. With an idle machine and static programs, 1,024 ranks 280 ms, vfork() 538, fork()
+ * 429: one child at a time waits for its turn on a processor, and fork() copies page tables.
  */
 #define _GNU_SOURCE
 #include "flight.h"
