@@ -29,6 +29,7 @@
 
 #include "../place/place.h"
 #include "job.h"
+#include "mpir.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -86,6 +87,8 @@ int fleet_init(struct fleet *fleet, const struct signals *signals)
     }
     /* Before Linux 5.9 there is no close_range(), and a container's filter may refuse unshare(). */
     fleet->copies = syscall(SYS_close_range, ~0u, ~0u, 0) != 0 && unshare(CLONE_FILES) != 0;
+    /* gdb takes its breakpoints out of what it takes for a child's memory. */
+    fleet->copies = fleet->copies || mpir_is_debugged();
     fleet->parent = getpid();
     fleet->signals = signals;
     return 0;

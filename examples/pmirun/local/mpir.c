@@ -40,9 +40,14 @@ __attribute__((noinline)) void MPIR_Breakpoint(void)
     __asm__ volatile("");
 }
 
+bool mpir_is_debugged(void)
+{
+    return MPIR_being_debugged != 0;
+}
+
 void mpir_init(void)
 {
-    if (MPIR_being_debugged)
+    if (mpir_is_debugged())
         setenv("MPIEXEC_DEBUG", "1", 1);
 }
 

@@ -3,10 +3,14 @@
 #ifndef PMIRUN_MPIR_H
 #define PMIRUN_MPIR_H
 
+#include <stdbool.h>
+
 struct job;
 struct pmirun;
 
-/* At the start: if a debugger has started pmirun, MPICH's ranks wait for it in MPI_Init. */
+/* Has a debugger started pmirun? */
+bool mpir_is_debugged(void);
+/* At the start: if so, MPICH's ranks wait for it in MPI_Init. */
 void mpir_init(void);
 /* All ranks of the first job have started: fills the table, and stops at the breakpoint. Alone and
  * head. */
