@@ -213,6 +213,11 @@ test_hidden() {
     err_times 1 'warning: a process of the job has loaded libmpich.so, but no rank has used PMI or PMIx: '
     run 0 -n 2 "$dir/mpich_program" 1
     [ ! -s "$dir/err" ] || fail "a warning about a program that names MPICH"
+    # A rank on its way to execve() shares pmirun's memory, and its libraries.
+    for _ in {1..10}; do
+        run 0 -n 32 sh -c 'exit 0'
+        [ ! -s "$dir/err" ] || fail "a warning about ranks without an MPI"
+    done
     # Without PMIx, Open MPI ends the job. The folder that PMIx needs is missing here.
     printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/v5_program" > "$dir/script"
     TMPDIR=$dir/nowhere run 126 -n 2 "$dir/script" 50

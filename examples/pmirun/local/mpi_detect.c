@@ -12,6 +12,7 @@
 #include "bind.h"
 #include "ompi_binding.h"
 #include "host.h"
+#include "launch.h"
 #include "program.h"
 #include "rank_env.h"
 #include "elf_needed.h"
@@ -590,6 +591,7 @@ void way_look(struct pmirun *pr)
         job->unasked = NULL;
         return;
     }
+    launch_land_all(pr); /* a child that shares our memory has our libraries, libpmix too */
     for (i = 0; i < job->n_local && !job->unasked; i++)
         if (job->ranks[i].state == RANK_RUNNING)
             job->unasked = mapped_below(job->ranks[i].pid, &n);
