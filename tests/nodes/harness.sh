@@ -14,9 +14,6 @@ hosts)
     ;;
 esac
 . "${0%/*}/../pmirun/jobs.bash"
-# libpmix, which serves shells' jobs too, leaks a few strings: a build with sanitizers would print them to stderr.
-echo leak:libpmix > "$dir/lsan"
-export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0
 # Links without blanks: LD_PRELOAD and texts for a shell take no blanks in a name.
 for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
@@ -30,7 +27,7 @@ begin() {
     n=$((n + 1))
     : > "$dir/out"
     : > "$dir/err"
-    timeout -k 5 100 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    timeout -k 5 100 "$pmirun" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
     head=
     while [ -z "$head" ] && kill -0 "$limit" 2> /dev/null; do
@@ -61,7 +58,7 @@ nothing_left() {
         kill -9 "$p"
     done
 }
-our_agents() { comm -12 <(pids_of "$PMIRUN --agent" | sort) <(marked | sort); } # other tests have some too
+our_agents() { comm -12 <(pids_of "$pmirun --agent" | sort) <(marked | sort); } # other tests have some too
 our_agent() { # of node $1; a rank in the middle of execve() shows no environment
     local p i
     for ((i = 0; i < 100; i++)); do

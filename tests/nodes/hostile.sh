@@ -4,7 +4,7 @@
 # Environment: ROGUE (rogue.c).
 . "${0%/*}/harness.sh"
 
-printf 'pmirun-agent 1\nend\n' | "$PMIRUN" --agent > "$dir/out" 2> "$dir/err"
+printf 'pmirun-agent 1\nend\n' | "$pmirun" --agent > "$dir/out" 2> "$dir/err"
 err_has "its version differs from the head's (which sent 1, not "
 cat > "$dir/ssh" << END
 #!/bin/sh

@@ -15,17 +15,17 @@ seq 100000 > "$dir/in"
 stdin=$dir/in run 0 -n 4 cat
 cmp -s "$dir/in" "$dir/out" || fail "stdin from a file"
 : > "$dir/out" # input that comes after rank 0 has read all that was there
-(cat "$dir/in"; soon has_lines 100000 . out; echo last) | timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 cat > "$dir/out" 2> "$dir/err"
+(cat "$dir/in"; soon has_lines 100000 . out; echo last) | timeout 60 "$pmirun" "${nodes[@]}" -n 4 cat > "$dir/out" 2> "$dir/err"
 out_has '^last$'
 stdin=/dev/zero run 0 -n 4 true # a rank that does not read it
 stdin=/ run 0 -n 4 cat
 err_has "cannot read standard input: Is a directory"
-(timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
+(timeout 60 "$pmirun" "${nodes[@]}" -n 4 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
 [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
 # A reader that does not read: PMI continues, memory stays bounded, no output is lost.
 mkfifo "$dir/pipe"
 exec 9<> "$dir/pipe"
-timeout 150 "$PMIRUN" "${nodes[@]}" -n 1 sh -c 'head -c 20000000 /dev/zero | tr "\0" "y" | fold -w 99' \
+timeout 150 "$pmirun" "${nodes[@]}" -n 1 sh -c 'head -c 20000000 /dev/zero | tr "\0" "y" | fold -w 99' \
     : -n 3 sh -c "$RAWPMI chat 1000 && echo done >&2" > "$dir/pipe" 2> "$dir/err" &
 limit=$!
 soon has_lines 3 done err || fail "PMI was held up by a reader that sleeps"

@@ -6,13 +6,13 @@
 
 mkfifo "$dir/never"
 exec 9<> "$dir/never"
-slowly ended 10 "$PMIRUN" "${nodes[@]}" -n 60 head -c 60000 /dev/zero
-slowly stopped 10 "$PMIRUN" "${nodes[@]}" -n 60 sh -c "head -c 60000 /dev/zero; : > $dir/wrote.\$PMI_RANK; [ \$PMI_RANK = 0 ] || exit 0
+slowly ended 10 "$pmirun" "${nodes[@]}" -n 60 head -c 60000 /dev/zero
+slowly stopped 10 "$pmirun" "${nodes[@]}" -n 60 sh -c "head -c 60000 /dev/zero; : > $dir/wrote.\$PMI_RANK; [ \$PMI_RANK = 0 ] || exit 0
     until set -- $dir/wrote.*; [ \$# = 60 ]; do sleep 0.1; done; kill -9 \$\$"
-timeout 60 "$PMIRUN" "${nodes[@]}" --timeout 1 -n 4 yes > "$dir/never" 2> "$dir/err"
+timeout 60 "$pmirun" "${nodes[@]}" --timeout 1 -n 4 yes > "$dir/never" 2> "$dir/err"
 status=$?
 [ $status = 124 ] || fail "--timeout: status $status"
-"$PMIRUN" "${nodes[@]}" -n 4 yes > "$dir/never" 2> "$dir/err" &
+"$pmirun" "${nodes[@]}" -n 4 yes > "$dir/never" 2> "$dir/err" &
 sleep 1
 kill -TERM $!
 wait $!

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "hosts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,7 +207,7 @@ void hosts_of_hydra(struct parse *p)
 
     if (!file || !*file || is_one_task_of_many())
         return;
-    p->word = "HYDRA_HOST_FILE";
+    snprintf(p->word, sizeof(p->word), "HYDRA_HOST_FILE");
     set_hostfile(p, NULL, &file);
 }
 

@@ -163,10 +163,10 @@ static void refuse_unknown(const struct parse *p, const char *w)
     usage_error(p, "unknown option %s (see --help)", w);
 }
 
-static void refuse_foreign(const struct parse *p, size_t n)
+static void refuse_foreign(const struct parse *p, const char *w, size_t n)
 {
     for (size_t i = 0; i < n_advices; i++)
-        if (are_names(advices[i].names, p->word, n))
+        if (are_names(advices[i].names, w, n))
             usage_error(p, "%s is another launcher's option: %s", p->word, advices[i].use);
 }
 
@@ -183,8 +183,8 @@ static void parse_option(struct parse *p)
     const struct option_row *row = option_find(w, n);
     const unsigned n_args = row ? n_arguments(row) : 0;
 
-    p->word = xprintf("%.*s", (int)n, w);
-    refuse_foreign(p, n);
+    snprintf(p->word, sizeof(p->word), "%.*s", (int)n, w);
+    refuse_foreign(p, w, n);
     if (!row || (number && n_args != 1))
         refuse_unknown(p, w);
     if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
@@ -235,7 +235,7 @@ static void parse_environment(struct parse *p)
 
         if (!value[0] || !value[0][0])
             continue;
-        p->word = row->env;
+        snprintf(p->word, sizeof(p->word), "%s", row->env);
         row->set(p, row, value);
     }
 }

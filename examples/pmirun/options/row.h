@@ -57,15 +57,17 @@ struct option_row {
 extern const struct option_row option_rows[];
 extern const size_t n_option_rows;
 
+#define OPTION_BYTES 64u /* of a name, with its NUL */
+
 /* Where the parser is. */
 struct parse {
     struct options *opt;
-    struct app *app;  /* the group that is being read */
-    const char *word; /* the option as it was typed, without its argument */
-    int argc, at;     /* at: the next word */
+    struct app *app;         /* the group that is being read */
+    char word[OPTION_BYTES]; /* the option as it was typed, without its argument */
+    int argc, at;            /* at: the next word */
     char **argv;
-    const char *stdin_word; /* -s as it was typed */
-    const char *in_file;    /* of --configfile, which the words come from; NULL: the command line */
+    char stdin_word[OPTION_BYTES]; /* -s as it was typed */
+    const char *in_file; /* of --configfile, which the words come from; NULL: the command line */
 };
 
 /* Exits: a sentence that names option and value. */

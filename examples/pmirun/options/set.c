@@ -171,7 +171,7 @@ void set_universe_size(struct parse *p, const struct option_row *row, char **val
 /* The number of ranks is known only after all groups: the rank is checked then. */
 void set_stdin(struct parse *p, const struct option_row *row, char **value)
 {
-    p->stdin_word = p->word;
+    memcpy(p->stdin_word, p->word, sizeof(p->stdin_word));
     if (strcmp(value[0], "all") == 0)
         p->opt->stdin_rank = STDIN_ALL;
     else if (strcmp(value[0], "none") == 0)
