@@ -391,8 +391,9 @@ static int32_t sum_slots(const struct options *opt)
 
 void options_parse(struct options *opt, int argc, char **argv)
 {
-    struct parse p = {.opt = opt, .argc = argc, .at = 1, .argv = argv};
+    static struct parse p; /* --configfile's words live as long as the process */
 
+    p = (struct parse){.opt = opt, .argc = argc, .at = 1, .argv = argv};
     opt->universe_size = -1;
     opt->max_spawned = UINT32_MAX; /* not said */
     opt->stall_s = 60;
