@@ -73,7 +73,8 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
 
 /* ---- landing ---- */
 
-static void land(struct launcher *l, struct flight *f)
+/* Its child has left our memory, or will now: notes an error. */
+static void settle_flight(struct launcher *l, struct flight *f)
 {
     flight_land(f);
     if (f->err && !l->failed) {
@@ -89,7 +90,7 @@ void launch_land_all(struct pmirun *pr)
 
     for (unsigned i = 0; l && i < l->fleet.n; i++)
         if (l->fleet.flights[i].busy)
-            land(l, &l->fleet.flights[i]);
+            settle_flight(l, &l->fleet.flights[i]);
 }
 
 /* ---- one rank ---- */
@@ -165,7 +166,7 @@ static struct flight *next_flight(struct launcher *l)
     struct flight *f = &l->fleet.flights[l->fleet.next++ % l->fleet.n];
 
     if (f->busy)
-        land(l, f);
+        settle_flight(l, f);
     return f;
 }
 
@@ -214,7 +215,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     r->job->n_live++;
     pr->n_live++;
     if (!f->take_stdin) { /* only that rank reads it now */
-        land(l, f);
+        settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
     }
     rank_index_add(&pr->by_pid, r);
@@ -381,7 +382,7 @@ void launch_settle(struct pmirun *pr)
 
     for (unsigned i = 0; i < l->fleet.n; i++)
         if (l->fleet.flights[i].busy && flight_has_landed(&l->fleet.flights[i]))
-            land(l, &l->fleet.flights[i]);
+            settle_flight(l, &l->fleet.flights[i]);
     if (l->failed && pr->launch == l->failed->job)
         handle_failure(pr);
     l->failed = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets of processors. */
+/* Sets of processors. hwloc has such sets too, but pmirun itself never loads hwloc, only a child
+ * does (topology.c), and builds without hwloc bind to lists. */
 #define _GNU_SOURCE
 #include "place.h"
 
