@@ -42,7 +42,7 @@ nothing_left
 run 2 -n 4 ""
 err_has "the program's name is empty"
 run 2 -n 4 --wdir "" true
-err_has "the directory's name is empty"
+err_has '--wdir wants DIR, not ""'
 nodes=()
 run 2 --launch ssh -n 4 true
 err_has 'no host is given'

@@ -50,8 +50,9 @@ struct option_row {
     const char *others[3]; /* its name in hydra, srun and mpirun; NULL: none */
     const char *env;       /* a variable that sets it; NULL: none */
     const char *words;     /* its values, separated by blanks; NULL: any */
-    size_t at;             /* set_*() of set.c: where in struct options */
-    int64_t min, max;      /* set_count() */
+    /* set_*() of set.c: where in struct options, or, of a group, in struct app */
+    size_t at;
+    int64_t min, max; /* set_count() */
 };
 
 extern const struct option_row option_rows[];
@@ -78,7 +79,7 @@ const struct option_row *option_find(const char *name, size_t n);
 /* Steps through the names of a row: each call returns the next, of *n bytes; NULL: no more. */
 const char *option_next_name(const char **names, size_t *n);
 
-/* ---- handlers: set.c has those that many rows share; they set a field of struct options ---- */
+/* ---- handlers: set.c has those that many rows share ---- */
 
 option_fn set_flag;    /* bool */
 option_fn set_count;   /* uint32_t, from row->min to row->max */
@@ -91,7 +92,7 @@ double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
 /* set.c, one row each. env.h, hosts.h, config.h and placing.h have more. */
-option_fn set_procs, set_wdir, set_path, set_launch, set_links, set_map, set_node_timeout;
+option_fn set_launch, set_links, set_map, set_node_timeout;
 option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi, set_ends;
 /* shown.c */
 option_fn set_stats, set_timeline;

@@ -5,22 +5,24 @@
  */
 #include <stddef.h>
 
+#include "../local/job.h"
 #include "config.h"
 #include "env.h"
 #include "hosts.h"
 #include "placing.h"
 #include "row.h"
 
-#define AT(field) .at = offsetof(struct options, field)
+#define AT(field)       .at = offsetof(struct options, field)
+#define AT_GROUP(field) .at = offsetof(struct app, field)
 
 const struct option_row option_rows[] = {
     {.text = "Options of a group of processes, before its program:"},
-    {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_procs,
+    {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_count,
      "Number of processes (default: see --help=man). If there is one group, the default is: with "
      "-N, one a node, or as many as --ppn says; else the sum of the slots of the hosts or of the "
      "allocation, where a host without slots has 1; one process where none of these is given. A "
      "group beside others has one process by default.",
-     .others = {"-n", "-n", "-n"}, .min = 1, .max = MAX_PROCS},
+     .others = {"-n", "-n", "-n"}, AT_GROUP(n_procs), .min = 1, .max = MAX_PROCS},
     {"-x", "VAR[=VALUE]", SCOPE_GROUP, set_x,
      "Set VAR, or pass it on from the environment of `pmirun`. By default `pmirun` passes on its "
      "whole environment, except variables of other launchers (PMI_*, PMIX_*, Slurm's step "
@@ -39,13 +41,13 @@ const struct option_row option_rows[] = {
      "Pass on the whole environment of `pmirun` (default). For a group, it overrides --genvnone "
      "and --genvlist.",
      .others = {"-envall", "--export=ALL", NULL}, .min = ENV_ALL},
-    {"--wdir --wd --chdir", "DIR", SCOPE_GROUP, set_wdir,
+    {"--wdir --wd --chdir", "DIR", SCOPE_GROUP, set_text,
      "Start the processes in DIR (default: where `pmirun` is).",
-     .others = {"-wdir", "--chdir", "--wdir"}},
-    {"--path", "DIR", SCOPE_GROUP, set_path,
+     .others = {"-wdir", "--chdir", "--wdir"}, AT_GROUP(wdir)},
+    {"--path", "DIR", SCOPE_GROUP, set_text,
      "Search for the program in DIR before PATH. DIR may be several directories, separated by "
      "colons.",
-     .others = {NULL, NULL, "--path"}},
+     .others = {NULL, NULL, "--path"}, AT_GROUP(search)},
 
     {.text = "Options of all groups, before the first program:"},
     {"--genv", "VAR VALUE", SCOPE_JOB, set_env,
