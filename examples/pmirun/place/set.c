@@ -41,14 +41,6 @@ uint32_t place_set_count(const struct place_set *set)
     return n;
 }
 
-uint32_t place_set_outside(const struct place_set *set, const struct place_set *in)
-{
-    for (uint32_t cpu = 0; cpu < 8 * set->bytes; cpu++)
-        if (place_set_has(set, cpu) && !place_set_has(in, cpu))
-            return cpu;
-    return PLACE_NONE;
-}
-
 void place_set_free(struct place_set *set)
 {
     free(set->bits);
