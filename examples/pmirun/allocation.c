@@ -52,10 +52,11 @@ bool host_is_own(const char *name)
 
 /* Each of the following returns NULL, or an error text to be freed. */
 
-static char *allocation_add_host(struct allocation *a, const char *name, uint32_t slots)
+char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots)
 {
-    if (!host_is_name(name, strlen(name)))
-        return xprintf("\"%.*s\" is not a valid host name", (int)HOST_NAME_BYTES, name);
+    if (!host_is_name(name, n))
+        return xprintf("\"%.*s\" is not a valid host name",
+                       (int)(n < HOST_NAME_BYTES ? n : HOST_NAME_BYTES), name);
     if (a->n_hosts == MAX_HOSTS)
         return xprintf("more than %u hosts", MAX_HOSTS);
     if ((a->n_hosts & (a->n_hosts - 1)) == 0) { /* room for twice as many */
@@ -64,7 +65,7 @@ static char *allocation_add_host(struct allocation *a, const char *name, uint32_
         a->hosts = xrealloc(a->hosts, room * sizeof(*a->hosts));
         a->slots = xrealloc(a->slots, room * sizeof(*a->slots));
     }
-    a->hosts[a->n_hosts] = xprintf("%s", name);
+    a->hosts[a->n_hosts] = xprintf("%.*s", (int)n, name);
     a->slots[a->n_hosts++] = slots;
     return NULL;
 }
@@ -81,7 +82,7 @@ static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
     while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], name) != 0)
         at = (at + 1) % INDEX_SIZE;
     if (!a->index[at]) {
-        why = allocation_add_host(a, name, slots);
+        why = host_add(a, name, strlen(name), slots);
         a->index[at] = why ? 0 : a->n_hosts;
         return why;
     }
@@ -161,10 +162,8 @@ static char *expand_name(struct allocation *a, char *name, size_t len, const cha
             return xprintf("a name is longer than %u bytes", HOST_NAME_BYTES);
         name[len++] = *p;
     }
-    if (p == end) {
-        name[len] = '\0';
-        return allocation_add_host(a, name, 0);
-    }
+    if (p == end)
+        return host_add(a, name, len, 0);
     close = memchr(p, ']', (size_t)(end - p));
     if (!close)
         return xprintf("a '[' has no ']'");
@@ -173,7 +172,7 @@ static char *expand_name(struct allocation *a, char *name, size_t len, const cha
 
 char *host_ranges(struct allocation *a, const char *text, size_t n)
 {
-    char name[HOST_NAME_BYTES + 1];
+    char name[HOST_NAME_BYTES + 1]; /* for snprintf() */
 
     return expand_name(a, name, 0, text, text + n);
 }

@@ -33,6 +33,8 @@ char *allocation_find(struct allocation *a);
 void allocation_free(struct allocation *a);
 /* Is pmirun one of several tasks of a Slurm step? Then the allocation is not for it. */
 bool is_one_task_of_many(void);
+/* Adds a host, of n bytes. NULL, or an error text. */
+char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots);
 /* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or an error text. */
 char *host_ranges(struct allocation *a, const char *text, size_t n);
 

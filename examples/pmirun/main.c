@@ -12,7 +12,9 @@
 #include "local/gather.h"
 #include "local/host.h"
 #include "local/launch.h"
+#include "local/mpir.h"
 #include "local/pmirun.h"
+#include "local/program.h"
 #include "local/stats.h"
 #include "local/table.h"
 #include "local/mpi_detect.h"
@@ -21,7 +23,7 @@ static void find_all_programs(struct options *opt)
 {
     for (uint32_t i = 0; i < opt->n_apps; i++) {
         char *why;
-        int status = launch_find(&opt->apps[i], &why);
+        int status = program_find(&opt->apps[i], &why);
 
         if (status)
             die(status, "%s", why);
@@ -149,6 +151,7 @@ int main(int argc, char **argv)
         agent_set_up(pr, argv + 2);
     } else {
         parse_command_line(&pr->opt, argc, argv);
+        mpir_init();
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)

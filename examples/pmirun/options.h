@@ -55,7 +55,7 @@ struct options {
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
-    bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
+    bool labels, timestamps, use_port, no_shm, pmi_1_2, verbose, progress;
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
     struct place_policy place;

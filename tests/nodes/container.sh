@@ -18,7 +18,7 @@ esac
 set -- fork
 . "${0%/*}/harness.sh"
 page=$(cd "${0%/*}/../../examples/pmirun" && pwd)/pmirun.1
-PMIRUN=$(realpath "$PMIRUN") RAWPMI=$(realpath "$RAWPMI")
+pmirun=$(realpath "$pmirun") RAWPMI=$(realpath "$RAWPMI")
 
 # ---- the roots ----
 # Copies a program's libraries to the same paths.
@@ -41,13 +41,13 @@ make_root() { # ROOT
         cp "$(type -P busybox)" "$1/bin/busybox"
         for program in sh cat sleep; do ln -s busybox "$1/bin/$program"; done
     fi
-    put "$1" "$PMIRUN"
+    put "$1" "$pmirun"
     put "$1" "$RAWPMI"
 }
 make_root "$dir/srv/a"
 cp -a "$dir/srv/a" "$dir/srv/b"
 cp -a "$dir/srv/a" "$dir/srv/bare"
-rm "$dir/srv/bare$PMIRUN"
+rm "$dir/srv/bare$pmirun"
 for name in a b; do echo "root $name" > "$dir/srv/$name/name"; done
 
 # ---- the recipe ----
@@ -59,7 +59,7 @@ esac
 way=${recipe#*"'"}
 way=${way%"'"*}
 mkdir "$dir/bin"
-ln -s "$PMIRUN" "$dir/bin/pmirun"
+ln -s "$pmirun" "$dir/bin/pmirun"
 cd / || exit 1 # where ranks run: it must be in the roots too
 n=$((n + 1))
 PATH=$dir/bin:$PATH timeout -k 5 100 bash -c "${recipe/.\/a.out/\"$RAWPMI\" pgf}" > "$dir/out" 2> "$dir/err" < /dev/null || fail "the manual's recipe: status $?"
@@ -70,7 +70,7 @@ PATH=/bin:/usr/bin:$PATH
 run 0 -l -n 4 sh -c 'read -r name < /name; echo "$name"'
 [ "$(sorted | tr '\n' ' ')" = "[0] root a [1] root a [2] root b [3] root b " ] || fail "ranks are not in the roots"
 run 0 -n 2 sh -c 'read -r name < /proc/1/comm; echo "$name"' # a container's first process is the agent
-[ "$(sort -u "$dir/out")" = "${PMIRUN##*/}" ] || fail "processes are not the container's own"
+[ "$(sort -u "$dir/out")" = "${pmirun##*/}" ] || fail "processes are not the container's own"
 seq 20000 > "$dir/in"
 stdin=$dir/in run 0 -n 2 cat
 cmp -s "$dir/in" "$dir/out" || fail "standard input"

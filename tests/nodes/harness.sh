@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# harness.sh: sourced by nodes.sh and reach.sh. $1 is HOW, see nodes.sh; NODES_MARK marks what a test starts.
+# harness.sh: sourced by tests of jobs on four nodes. $1 is HOW: fork: all nodes here; hosts: the four hosts of `hosts run`, under which the test then
+# runs; or srun: the four nodes of `cluster run -N 4` of tests/interop/slurm, under which it then runs. Environment: PMIRUN, RAWPMI (programs) and what
+# a test says. NODES_MARK marks what a test starts.
+set -u
+pmirun=$PMIRUN
 case $1 in
 fork) nodes=(-N 4 --launch fork) names=(node0 node1 node2 node3) ;;
 srun) nodes=(-N 4 --launch srun) names=(n0 n1 n2 n3) ;;
@@ -10,9 +14,6 @@ hosts)
     ;;
 esac
 . "${0%/*}/../pmirun/jobs.bash"
-# libpmix, which serves shells' jobs too, leaks a few strings: a build with sanitizers would print them to stderr.
-echo leak:libpmix > "$dir/lsan"
-export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0
 # Links without blanks: LD_PRELOAD and texts for a shell take no blanks in a name.
 for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
@@ -21,21 +22,12 @@ for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
 done
 mark=$(($$ + 100000)).25 # sleeps of a length that no other test uses
 
-# run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
-run() {
-    local want=$1 got
-    shift
-    n=$((n + 1))
-    timeout -k 5 "${seconds:-100}" "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
-    got=$?
-    [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
-}
 # begin [argument of pmirun...]: in the background; end STATUS
 begin() {
     n=$((n + 1))
     : > "$dir/out"
     : > "$dir/err"
-    timeout -k 5 100 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    timeout -k 5 100 "$pmirun" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
     head=
     while [ -z "$head" ] && kill -0 "$limit" 2> /dev/null; do
@@ -48,8 +40,6 @@ end() {
     got=$?
     [ "$got" = "$1" ] || fail "status $got, not $1"
 }
-has_lines() { [ "$(grep -c -e "$2" "$dir/$3")" -ge "$1" ]; } # COUNT PATTERN out|err
-await() { soon has_lines "$1" "$2" "${3:-out}" || fail "not $1 lines \"$2\""; } # COUNT PATTERN [err]
 # Drops lines of others: UCX reports that the other end of a closing link was quicker; srun reports that nodes have not quite released the last job.
 err_empty() {
     ! grep -v -e 'UCX  ERROR tcp_ep 0x[0-9a-f]* (state=CONNECTED): recv(-1) failed: ' \
@@ -68,7 +58,7 @@ nothing_left() {
         kill -9 "$p"
     done
 }
-our_agents() { comm -12 <(pids_of "$PMIRUN --agent" | sort) <(marked | sort); } # other tests have some too
+our_agents() { comm -12 <(pids_of "$pmirun --agent" | sort) <(marked | sort); } # other tests have some too
 our_agent() { # of node $1; a rank in the middle of execve() shows no environment
     local p i
     for ((i = 0; i < 100; i++)); do

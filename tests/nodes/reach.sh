@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# reach.sh HOW GROUP: the ways to a node. HOW as in nodes.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
+# reach.sh HOW GROUP: the ways to a node. HOW as in harness.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
 # runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host answers,
 # default 1).
 set -u
@@ -81,9 +81,9 @@ test_words() {
     run 0 -N 3 --launch 'env "REACHED=a  b" %c' -n 6 sh -c 'echo "$REACHED"'
     [ "$(sort "$dir/out" | uniq -c | sed 's/^ *//')" = "6 a  b" ] || fail "a template without %h"
     # A program with blanks and quotes in its name, as one word and as a text for a shell.
-    ln -s "$(realpath "$PMIRUN")" "$dir/bin/pmirun" # /proc/self/exe is the link's target
-    cp "$(realpath "$PMIRUN")" "$dir/it's a launcher"
-    PMIRUN="$dir/it's a launcher"
+    ln -s "$(realpath "$pmirun")" "$dir/bin/pmirun" # /proc/self/exe is the link's target
+    cp "$(realpath "$pmirun")" "$dir/it's a launcher"
+    pmirun="$dir/it's a launcher"
     run 0 --hosts a,b --launch 'env A=%h %c' -n 2 sh -c 'echo $A'
     run 0 --hosts a,b --launch 'env A=%h sh -c "exec %c"' -n 2 sh -c 'echo $A'
     [ "$(sorted | tr -d '\n')" = ab ] || fail "a launcher of an odd name"
@@ -263,7 +263,7 @@ test_salloc() {
     run 0 -N 2 --launch fork -n 2 "$RAWPMI" pgf
     # One task of several of a step stays on its node.
     n=$((n + 1))
-    timeout 100 srun -N 2 -n 2 "$PMIRUN" -n 3 sh -c 'echo $SLURMD_NODENAME' > "$dir/out" 2> "$dir/err" || fail "two tasks of a step: status $?"
+    timeout 100 srun -N 2 -n 2 "$pmirun" -n 3 sh -c 'echo $SLURMD_NODENAME' > "$dir/out" 2> "$dir/err" || fail "two tasks of a step: status $?"
     [ "$(sorted | tr '\n' ' ')" = "n0 n0 n0 n1 n1 n1 " ] || fail "a task of a step starts ranks elsewhere"
     nothing_left
 }
@@ -275,5 +275,4 @@ template | words | fanout | wait | own | allocation | salloc) "test_$group" "$1"
     exit 1
     ;;
 esac
-[ $failed = 0 ] && echo "$group: $n runs, all as they should be"
-exit $failed
+finish

@@ -6,7 +6,7 @@ readme=$1 word=$2
 line=$(sed -n '/^## Several nodes/,/^## [^S]/p' "$readme" | grep -e '^pmirun ' | grep -e "$word" | sed 's/ *#.*//')
 [ "$(grep -c . <<< "$line")" = 1 ] || { echo "FAILED: README's section has no such command, or several: $line"; exit 1; }
 agent=()
-if [ -n "${HOST_SSH-}" ]; then # hosts of this machine: a stand-in for ssh, and the variables that MPICH's UCX needs there (nodes.sh)
+if [ -n "${HOST_SSH-}" ]; then # hosts of this machine: a stand-in for ssh, and the variables that MPICH's UCX needs there (harness.sh)
     preload=$(mktemp -u) && ln -s "$LD_PRELOAD_MPI" "$preload" || exit 1 # a name without blanks
     trap 'rm -f "$preload"' EXIT
     agent=(--launch-agent "$HOST_SSH" -x "LD_PRELOAD=$preload")

@@ -151,8 +151,8 @@ err_has '^pmirun: shut: This account is currently not available.$'
 wrong reads "${ended%:}; stopping the job\$"
 err_has '^pmirun: reads: pmirun: agent: unexpected data on stdin: does a command that the login runs read stdin, as in ~/.bashrc?'
 mkdir "$dir/here"
-cp "$PMIRUN" "$dir/here/pmirun"
-PMIRUN=$dir/here/pmirun
+cp "$pmirun" "$dir/here/pmirun"
+pmirun=$dir/here/pmirun
 nodes=(--hosts empty)
 run 253 -n 2 true
 err_has "^pmirun: node 0 (empty) is lost: $ended pmirun must be there too, at the same path, with the libraries that it needs: install it on empty"

@@ -322,8 +322,6 @@ static void lists(void **state)
         assert_string_equal(text, wanted[i]);
         free(text);
     }
-    assert_int_equal(place_set_outside(&p.list[1], &p.list[0]), 4);
-    assert_int_equal(place_set_outside(&p.list[0], &p.list[0]), PLACE_NONE);
     assert_null(place_parse_bind(&p, "none")); /* the last one counts */
     assert_false(place_binds(&p));
     place_policy_free(&p);

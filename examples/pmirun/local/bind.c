@@ -39,16 +39,16 @@ bool bind_own(struct place_set *set)
 
 void bind_free(struct binding *b)
 {
-    for (uint32_t i = 0; b && i < b->n; i++) {
+    if (!b)
+        return;
+    for (uint32_t i = 0; i < b->n; i++) {
         place_set_free(&b->sets[i]);
         free(b->vars[i]);
         free(b->localities[i]);
     }
-    if (b) {
-        free(b->sets);
-        free(b->vars);
-        free(b->localities);
-    }
+    free(b->sets);
+    free(b->vars);
+    free(b->localities);
     free(b);
 }
 
@@ -87,19 +87,15 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 
 /* ---- the decision ---- */
 
-/* The first processor of the list that the node lacks; PLACE_NONE: it has all. */
-static uint32_t missing_of(const struct topology *topology, const struct place_topology *t,
-                           const struct place_set *set, const struct place_set *own)
+static bool may_use(const struct topology *topology, const struct place_topology *t,
+                    const struct place_set *own, uint32_t cpu)
 {
-    struct place_set all = {0};
-    uint32_t cpu;
-
-    for (uint32_t i = 0; t && topology->elsewhere && i < t->n_pus; i++)
-        if (!place_set_add(&all, t->pus[i].os))
-            break;
-    cpu = place_set_outside(set, topology->elsewhere ? &all : own);
-    place_set_free(&all);
-    return cpu;
+    if (!topology->elsewhere)
+        return place_set_has(own, cpu);
+    for (uint32_t i = 0; i < t->n_pus; i++)
+        if (t->pus[i].os == cpu)
+            return true;
+    return false;
 }
 
 static int bind_list(const struct pmirun *pr, const struct job *job, const struct seats *s,
@@ -110,10 +106,17 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct place_set *set = &p->list[(s->first + i) % p->n_list];
-        const uint32_t cpu = missing_of(&pr->topology, t, set, own);
-        char *may;
 
-        if (cpu != PLACE_NONE) {
+        for (uint32_t cpu = 0; cpu < 8 * set->bytes; cpu++) {
+            char *may;
+
+            if (!place_set_has(set, cpu))
+                continue;
+            if (may_use(&pr->topology, t, own, cpu)) {
+                if (!place_set_add(&b->sets[i], cpu))
+                    return STATUS_RESOURCES;
+                continue;
+            }
             may = place_set_text(own);
             *why = xprintf("cannot bind rank %u to processor %u: pmirun may not use it here (it "
                            "may use %s); use --bind-to none",
@@ -121,9 +124,6 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
             free(may);
             return STATUS_USAGE;
         }
-        for (uint32_t k = 0; k < 8 * set->bytes; k++)
-            if (place_set_has(set, k) && !place_set_add(&b->sets[i], k))
-                return STATUS_RESOURCES;
     }
     return 0;
 }

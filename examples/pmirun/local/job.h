@@ -28,7 +28,6 @@ struct app {
     uint32_t n_sets;
     struct env env; /* which of our variables it gets */
     char *hosts;    /* head: names of the nodes to start it on; NULL: all */
-    char **envp;    /* its environment, after empty slots at the beginning; see launch.c */
 };
 
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };

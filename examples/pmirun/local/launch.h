@@ -6,19 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct app;
 struct job;
 struct pmirun;
 
 void launch_init(struct pmirun *pr); /* exits on failure. First of all: it takes low descriptors */
-/* Finds app's program. 0, NO_WDIR (its working directory does not exist), or an errno: ENOENT,
- * EACCES, ... */
-#define NO_WDIR (-1)
-int launch_resolve(struct app *app);
-/* As launch_resolve(). 0, or a STATUS_* and *why, a sentence to be freed. */
-int launch_find(struct app *app, char **why);
-/* Does -x set this variable, NAME=..., by one of app->sets from this one on? */
-bool launch_is_set(const struct app *app, const char *var, uint32_t from);
 /* Starts waiting processes for a limited time; true: some still wait. */
 bool launch_some(struct pmirun *pr);
 /* Waits until no child shares our memory. Call it before a signal is sent to a rank. */

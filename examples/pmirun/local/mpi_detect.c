@@ -13,6 +13,8 @@
 #include "ompi_binding.h"
 #include "host.h"
 #include "launch.h"
+#include "program.h"
+#include "rank_env.h"
 #include "elf_needed.h"
 #include "pmirun.h"
 
@@ -118,10 +120,10 @@ static char **loader_env(const struct app *app)
         n++;
     e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
     for (uint32_t i = 0; i < app->n_sets; i++)
-        if (!launch_is_set(app, app->sets[i], i + 1))
+        if (!app_sets(app, app->sets[i], i + 1))
             e[k++] = app->sets[i];
     for (size_t i = 0; i < n; i++)
-        if (!launch_is_set(app, environ[i], 0))
+        if (!app_sets(app, environ[i], 0))
             e[k++] = environ[i];
     e[k] = NULL;
     return e;
@@ -244,7 +246,7 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
     for (uint32_t i = 0; i < job->n_apps; i++) {
         struct app *app = &job->apps[i];
 
-        if (app->path || launch_resolve(app) == 0)
+        if (app->path || program_resolve(app) == 0)
             note_program(pr, app, f);
     }
     if (f->n_unasked)
@@ -589,6 +591,7 @@ void way_look(struct pmirun *pr)
         job->unasked = NULL;
         return;
     }
+    launch_land_all(pr); /* a child that shares our memory has our libraries, libpmix too */
     for (i = 0; i < job->n_local && !job->unasked; i++)
         if (job->ranks[i].state == RANK_RUNNING)
             job->unasked = mapped_below(job->ranks[i].pid, &n);

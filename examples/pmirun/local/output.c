@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 65536u
@@ -326,24 +327,42 @@ bool output_begin(struct pmirun *pr, struct rank *r)
 
 /* ---- streams ---- */
 
+#define LABEL_BYTES 64u
+
+/* What a line begins with: --timestamp-output, -l. Returns its length. */
+static int print_label(const struct pmirun *pr, const struct rank *r, char *label)
+{
+    struct timespec now;
+    struct tm tm;
+    int n = 0;
+
+    if (pr->opt.timestamps) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        localtime_r(&now.tv_sec, &tm);
+        n = (int)strftime(label, LABEL_BYTES, "%F %T", &tm);
+        n += snprintf(label + n, LABEL_BYTES - (size_t)n, ".%03ld ", now.tv_nsec / 1000000);
+    }
+    if (pr->opt.labels && r->job->number == 0)
+        n += snprintf(label + n, LABEL_BYTES - (size_t)n, "[%u] ", r->number);
+    else if (pr->opt.labels)
+        n += snprintf(label + n, LABEL_BYTES - (size_t)n, "[%u:%u] ", r->job->number, r->number);
+    return n;
+}
+
 /* Forwards bytes, with labels at the beginning of lines. */
 static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
-    char label[32];
-    int label_len = 0;
+    char label[LABEL_BYTES];
+    int label_len;
 
     if (n == 0)
         return;
-    if (!pr->opt.labels) {
+    label_len = print_label(pr, st->rank, label);
+    if (label_len == 0) {
         sink_append(pr, st->sink, p, n);
         st->mid_line = p[n - 1] != '\n';
         return;
     }
-    if (st->rank->job->number == 0)
-        label_len = snprintf(label, sizeof(label), "[%u] ", st->rank->number);
-    else
-        label_len =
-            snprintf(label, sizeof(label), "[%u:%u] ", st->rank->job->number, st->rank->number);
     while (n > 0) {
         const char *nl = memchr(p, '\n', n);
         size_t len = nl ? (size_t)(nl - p) + 1 : n;
@@ -392,7 +411,8 @@ static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, siz
 {
     const char *nl = memrchr(p, '\n', n);
 
-    if (pr->n_ranks == 1 && !pr->opt.labels) { /* no other line to keep apart from */
+    if (pr->n_ranks == 1 && !pr->opt.labels &&
+        !pr->opt.timestamps) { /* no other line to keep apart from */
         stream_emit(pr, st, p, n);
         return;
     }

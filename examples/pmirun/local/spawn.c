@@ -17,6 +17,7 @@
 #include "host.h"
 #include "launch.h"
 #include "pmirun.h"
+#include "program.h"
 #include "table.h"
 #include "mpi_detect.h"
 
@@ -125,7 +126,7 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
         free(app->search);
         app->search = both;
     }
-    err = pr->head ? 0 : launch_resolve(app); /* else where it is to run */
+    err = pr->head ? 0 : program_resolve(app); /* else where it is to run */
     return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
 }
 

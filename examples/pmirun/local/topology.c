@@ -13,8 +13,8 @@
  * slow, start threads, or crash. Without an answer within FIND_S each rank finds its topology
  * itself, as it does when libhwloc is not on this node: loaded, not linked, since few jobs want it.
  *
- * To bind ranks, pmirun itself needs the list of processors: the child sends it as a table
- * (place/place.h).
+ * To bind ranks, pmirun itself needs the list of processors: the child writes it as a table
+ * (place/place.h) into memory that both share.
  */
 #define _GNU_SOURCE
 #include "topology.h"
@@ -29,6 +29,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -41,19 +42,21 @@
 
 extern char **environ;
 
-/* The child's answer, one byte. The table follows if it was asked for. */
 enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE, NO_SUCH_TOPOLOGY, TOO_LARGE };
 
 /* What the child is to do. */
 struct task {
     const char *file;      /* to be written; NULL: none */
-    bool table;            /* to be sent */
+    bool table;            /* to be made */
     const char *synthetic; /* hwloc's description of a node that is not this one; NULL: none */
 };
 
-/* Before the processors of the table. */
-struct table_head {
-    uint32_t n_pus, elsewhere;
+/* What it has found: valid once a byte has come through the pipe. */
+struct found {
+    enum answer answer;
+    bool elsewhere;
+    uint32_t n_pus;
+    struct place_pu pus[PLACE_MAX_PUS];
 };
 
 /* ---- in the child ---- */
@@ -83,25 +86,18 @@ static bool load_library(void)
     return dl_hwloc_get_api_version() >> 16 == HWLOC_API_VERSION >> 16;
 }
 
-static bool write_whole(int fd, const void *p, size_t len)
-{
-    size_t done = 0;
-    ssize_t n;
-
-    while (done < len && (n = write(fd, (const char *)p + done, len - done)) > 0)
-        done += (size_t)n;
-    return done == len;
-}
-
 static bool write_file(hwloc_topology_t topology, const char *path)
 {
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
     char *xml;
-    int len, fd; /* with the NUL */
+    int len; /* with the NUL */
+    ssize_t n = 1;
 
-    if (dl_hwloc_topology_export_xmlbuffer(topology, &xml, &len, 0) != 0)
+    if (fd < 0 || dl_hwloc_topology_export_xmlbuffer(topology, &xml, &len, 0) != 0)
         return false;
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-    return fd >= 0 && write_whole(fd, xml, (size_t)len - 1) && close(fd) == 0;
+    for (len--; len > 0 && (n = write(fd, xml, (size_t)len)) > 0; len -= (int)n)
+        xml += n;
+    return n > 0 && close(fd) == 0;
 }
 
 /* ---- the table ---- */
@@ -145,28 +141,26 @@ static void fill_pu(struct place_pu *pu, uint32_t number, hwloc_obj_t obj)
         pu->of[PLACE_CORE] = number;
 }
 
-/* NULL: too many processors, or out of memory. */
-static struct place_pu *make_table(hwloc_topology_t topology, struct table_head *head)
+/* False: too many processors. */
+static bool make_table(hwloc_topology_t topology, struct found *found)
 {
     const int depth = dl_hwloc_get_type_depth(topology, HWLOC_OBJ_PU);
-    const unsigned n = dl_hwloc_get_nbobjs_by_depth(topology, depth);
-    struct place_pu *pus = n <= PLACE_MAX_PUS ? calloc(n, sizeof(*pus)) : NULL;
 
-    *head = (struct table_head){n, !dl_hwloc_topology_is_thissystem(topology)};
-    for (uint32_t i = 0; pus && i < n; i++) {
-        fill_pu(&pus[i], i, dl_hwloc_get_obj_by_depth(topology, depth, i));
-        if (pus[i].os >= PLACE_MAX_PUS) {
-            free(pus);
-            pus = NULL;
-        }
+    found->n_pus = (uint32_t)dl_hwloc_get_nbobjs_by_depth(topology, depth);
+    found->elsewhere = !dl_hwloc_topology_is_thissystem(topology);
+    if (found->n_pus == 0 || found->n_pus > PLACE_MAX_PUS)
+        return false;
+    for (uint32_t i = 0; i < found->n_pus; i++) {
+        fill_pu(&found->pus[i], i, dl_hwloc_get_obj_by_depth(topology, depth, i));
+        if (found->pus[i].os >= PLACE_MAX_PUS)
+            return false;
     }
-    return pus;
+    return true;
 }
 
 /* The file has all devices: each rank's hwloc filters those that it does not want or may not use.
  */
-static enum answer find_topology(const struct task *task, struct table_head *head,
-                                 struct place_pu **pus)
+static enum answer find_topology(const struct task *task, struct found *found)
 {
     hwloc_topology_t topology;
 
@@ -183,27 +177,22 @@ static enum answer find_topology(const struct task *task, struct table_head *hea
         return NO_TOPOLOGY;
     if (task->file && !write_file(topology, task->file))
         return NO_FILE;
-    if (task->table && !(*pus = make_table(topology, head)))
-        return TOO_LARGE;
-    return FOUND;
+    return task->table && !make_table(topology, found) ? TOO_LARGE : FOUND;
 }
 
-static void run_child(const struct task *task, int to, pid_t parent) __attribute__((noreturn));
+static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
+    __attribute__((noreturn));
 
-static void run_child(const struct task *task, int to, pid_t parent)
+static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
 {
     const int fd = STDERR_FILENO + 1;
-    struct place_pu *pus = NULL;
-    struct table_head head;
-    char answer;
 
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
     syscall(SYS_close_range, fd + 1, ~0u, 0);
-    answer = (char)find_topology(task, &head, &pus);
-    if (!write_whole(fd, &answer, 1) || (pus && (!write_whole(fd, &head, sizeof(head)) ||
-                                                 !write_whole(fd, pus, head.n_pus * sizeof(*pus)))))
+    found->answer = find_topology(task, found);
+    if (write(fd, "", 1) != 1)
         _exit(1);
     for (;;) /* pmirun kills it: no library may clean up */
         pause();
@@ -216,44 +205,8 @@ static const char no_file[] = "its file cannot be written";
 /* Set beside HWLOC_XMLFILE. */
 static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
 
-enum came { CAME, TOO_LATE, ENDED };
-
-/* All of len bytes, by then. */
-static enum came read_by(int fd, void *p, size_t len, uint64_t end)
-{
-    size_t done = 0;
-
-    while (done < len) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        const uint64_t now = clock_ns();
-        int rc = poll(&ready, 1, now < end ? (int)((end - now) / NS_PER_MS) + 1 : 0);
-        ssize_t n;
-
-        if (rc == 0)
-            return TOO_LATE;
-        n = rc < 0 ? -1 : read(fd, (char *)p + done, len - done);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            return ENDED;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return CAME;
-}
-
-static enum came read_table(struct topology *t, int from, uint64_t end)
-{
-    struct table_head head;
-    enum came rc = read_by(from, &head, sizeof(head), end);
-
-    if (rc != CAME || head.n_pus == 0 || head.n_pus > PLACE_MAX_PUS)
-        return rc == CAME ? ENDED : rc;
-    t->table.n_pus = head.n_pus;
-    t->table.pus = xrealloc(t->table.pus, head.n_pus * sizeof(*t->table.pus));
-    t->elsewhere = head.elsewhere;
-    return read_by(from, t->table.pus, head.n_pus * sizeof(*t->table.pus), end);
-}
-
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
-static const char *await_child(struct topology *t, const struct task *task, pid_t pid, int from)
+static const char *await_child(const struct found *found, pid_t pid, int from)
 {
     static const char *const why[] = {
         [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
@@ -262,38 +215,47 @@ static const char *await_child(struct topology *t, const struct task *task, pid_
         [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
         [TOO_LARGE] = "it has more than 8192 processors",
     };
-    const uint64_t end = clock_ns() + FIND_S * NS_PER_S;
-    unsigned char answer = FOUND;
-    enum came rc = read_by(from, &answer, 1, end);
+    struct pollfd ready = {.fd = from, .events = POLLIN};
+    ssize_t n = 0;
+    char byte;
+    int rc;
 
-    if (rc == CAME && answer == FOUND && task->table)
-        rc = read_table(t, from, end);
+    while ((rc = poll(&ready, 1, FIND_S * 1000)) < 0 && errno == EINTR)
+        ;
+    if (rc > 0)
+        n = read(from, &byte, 1);
     if (kill(pid, SIGKILL) == 0)
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
-    if (rc == TOO_LATE)
-        return "hwloc has not found it within 10 s";
-    return rc == CAME && answer <= TOO_LARGE ? why[answer] : "hwloc has crashed";
+    return rc == 0  ? "hwloc has not found it within 10 s"
+           : n == 1 ? why[found->answer]
+                    : "hwloc has crashed";
 }
 
 static const char *make_topology(struct topology *t, const struct task *task)
 {
+    struct found *found =
+        mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const pid_t self = getpid();
     const char *why;
     int p[2];
     pid_t pid;
 
-    if (pipe2(p, O_CLOEXEC) != 0)
+    if (found == MAP_FAILED || pipe2(p, O_CLOEXEC) != 0)
         return strerror(errno);
     pid = fork();
     if (pid == 0)
-        run_child(task, p[1], self);
+        run_child(task, found, p[1], self);
     close(p[1]);
-    why = pid < 0 ? strerror(errno) : await_child(t, task, pid, p[0]);
+    why = pid < 0 ? strerror(errno) : await_child(found, pid, p[0]);
     close(p[0]);
     if (task->table && why != no_file) { /* else topology_table() asks without a file */
         t->table_tried = true;
         t->no_table = why;
+        t->table = (struct place_topology){found->n_pus, found->pus};
+        t->elsewhere = found->elsewhere;
+    } else {
+        munmap(found, sizeof(*found));
     }
     return why;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../local/host.h"
+#include "../local/mpir.h"
 #include "../local/spawn.h"
 #include "../local/mpi_detect.h"
 #include "step.h"
@@ -128,6 +129,8 @@ static bool on_launched(struct pmirun *pr, struct job *job)
         pr->at.launch_end = clock_ns() - pr->start_ns;
     if (job->spawned && !job->abandoned)
         spawn_launched(pr, job, 0);
+    if (job->number == 0)
+        mpir_publish(pr, job);
     return true;
 }
 

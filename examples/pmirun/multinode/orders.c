@@ -13,6 +13,7 @@
 
 #include "../local/host.h"
 #include "../local/launch.h"
+#include "../local/program.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/mpi_detect.h"
@@ -179,7 +180,7 @@ static int find_job_programs(struct pmirun *pr, struct job *job)
     for (uint32_t i = 0; i < job->n_local; i++) {
         struct app *app = job->ranks[i].app;
         char *why;
-        int status = app->path ? 0 : launch_find(app, &why);
+        int status = app->path ? 0 : program_find(app, &why);
 
         if (status == 0)
             continue;

@@ -128,4 +128,5 @@ void env_settle(const struct options *opt, struct app *app)
         list_add(&app->sets, &app->n_sets, opt->sets[i]);
     for (uint32_t i = 0; i < n_own; i++)
         list_add(&app->sets, &app->n_sets, own[i]);
+    free(own);
 }

@@ -9,6 +9,7 @@
 #include <pmiwire.h>
 
 #include "../local/util.h"
+#include "advice.h"
 #include "row.h"
 
 #define HELP_COLUMN 23
@@ -32,11 +33,6 @@ static void end_of_output(void)
     exit(0);
 }
 
-static bool is_own_option(const struct option_row *row)
-{
-    return row->scope == SCOPE_GROUP || row->scope == SCOPE_JOB;
-}
-
 /* ---- --help ---- */
 
 /* "  -n N, -np N": all names with their argument. Returns the number of characters. */
@@ -53,21 +49,25 @@ static int print_names(const struct option_row *row)
     return width;
 }
 
-/* Words in lines of at most 80 characters, behind `column` blanks. */
-static void print_wrapped(const char *text, int width, int column)
+/* The first sentence in lines of at most 80 characters, behind HELP_COLUMN blanks. */
+static void print_sentence(const char *text, int width)
 {
+    bool more = true;
     const char *word;
     size_t n;
 
-    if (width >= column) {
+    if (width >= HELP_COLUMN) {
         putchar('\n');
         width = 0;
     }
-    width += printf("%*s", column - width - 1, "");
-    while ((word = option_next_name(&text, &n))) {
+    width += printf("%*s", HELP_COLUMN - width - 1, "");
+    while (more && (word = option_next_name(&text, &n))) {
+        more = *text && (word[n - 1] != '.' || word[n - 2] == '.'); /* "..." ends none */
         if (width + 1 + (int)n > 80)
-            width = printf("\n%*s", column - 1, "") - 1;
-        width += printf(" %.*s", (int)n, word);
+            width = printf("\n%*s", HELP_COLUMN - 1, "") - 1;
+        width += printf(" ");
+        for (size_t i = 0; i < n - !more; i++)
+            width += word[i] == '`' ? 0 : printf("%c", word[i]);
     }
     putchar('\n');
 }
@@ -78,10 +78,10 @@ static void print_help(void)
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
 
-        if (row->scope == SCOPE_SECTION && i + 1 < n_option_rows && is_own_option(row + 1))
-            printf("\n%s\n", row->help);
-        else if (is_own_option(row))
-            print_wrapped(row->help, print_names(row), HELP_COLUMN);
+        if (row->scope == SCOPE_SECTION && row[1].scope != SCOPE_NOTHING)
+            printf("\n%s\n", row->text);
+        else if (row->scope == SCOPE_GROUP || row->scope == SCOPE_JOB)
+            print_sentence(row->text, print_names(row));
     }
     fputs(statuses, stdout);
 }
@@ -160,9 +160,9 @@ static void put_text(const char *text)
 }
 
 /* The heading of an option: its names, and its argument. */
-static void put_heading(const struct option_row *row)
+static void put_heading(const char *names, const char *arg)
 {
-    const char *names = row->names, *name;
+    const char *name;
     size_t n;
 
     printf(".TP\n");
@@ -170,9 +170,9 @@ static void put_heading(const struct option_row *row)
         put_bold(name, n);
         fputs(*names ? ", " : "", stdout);
     }
-    if (row->arg) {
-        fputs(row->arg[0] == '[' ? "\\fI" : " \\fI", stdout);
-        put_roff(row->arg, strlen(row->arg));
+    if (arg) {
+        fputs(arg[0] == '[' ? "\\fI" : " \\fI", stdout);
+        put_roff(arg, strlen(arg));
         printf("\\fR");
     }
     putchar('\n');
@@ -184,13 +184,17 @@ static void print_manual(void)
         const struct option_row *row = &option_rows[i];
 
         if (row->scope == SCOPE_SECTION) {
-            printf(".P\n%s\n", row->help);
+            printf(".P\n%s\n", row->text);
             continue;
         }
-        put_heading(row);
-        if (row->scope == SCOPE_ELSEWHERE)
-            printf("Refused: ");
-        put_text(row->man ? row->man : row->help);
+        put_heading(row->names, row->arg);
+        put_text(row->text);
+    }
+    printf(".P\nOptions of other launchers, refused with advice:\n");
+    for (size_t i = 0; i < n_advices; i++) {
+        put_heading(advices[i].names, NULL);
+        printf("Refused: ");
+        put_text(advices[i].use);
     }
 }
 
@@ -213,12 +217,11 @@ static void print_option_table(void)
         const char *names = row->names;
         size_t n;
 
-        if (!row->hydra && !row->srun && !row->mpirun)
+        if (!row->others[0] && !row->others[1] && !row->others[2])
             continue;
         put_roff(row->names, option_next_name(&names, &n) ? n : 0);
-        put_cell(row, row->hydra);
-        put_cell(row, row->srun);
-        put_cell(row, row->mpirun);
+        for (int k = 0; k < 3; k++)
+            put_cell(row, row->others[k]);
         putchar('\n');
     }
     printf(".TE\n");
@@ -229,7 +232,7 @@ static void print_option_table(void)
 /* A line for each option, with tabs between: names, scope, argument, values. */
 static void print_rows(void)
 {
-    static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};
+    static const char *const scopes[] = {"", "group", "job", "nothing"};
 
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
@@ -238,6 +241,8 @@ static void print_rows(void)
             printf("%s\t%s\t%s\t%s\n", row->names, scopes[row->scope], row->arg ? row->arg : "-",
                    row->words ? row->words : "-");
     }
+    for (size_t i = 0; i < n_advices; i++)
+        printf("%s\telsewhere\t-\t-\n", advices[i].names);
 }
 
 /* ---- handlers ---- */
@@ -260,14 +265,12 @@ static void print_version(void)
 
 void show_version(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)p, (void)row, (void)value;
     print_version();
     end_of_output();
 }
 
 void show_info(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)p, (void)row, (void)value;
     print_version();
     printf("nodes:     %s\n", HAS_NODES ? "several (libsodium)" : "one");
     printf("launchers: fork%s\n", HAS_NODES ? " ssh srun" : "");

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "hosts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,29 +39,6 @@ static void bad_host(const struct place *at, const char *item, size_t n, const c
     usage_error(at->p, "%s: \"%.*s\" %s", at->p->word, (int)n, item, why);
 }
 
-/* slots 0: not said. */
-static void hosts_add_name(const struct place *at, const char *name, size_t n, uint32_t slots)
-{
-    struct options *opt = at->p->opt;
-    const uint32_t i = opt->n_hosts;
-
-    if (n > 2 && name[0] == '[' && name[n - 1] == ']') { /* an IPv6 address */
-        name++;
-        n -= 2;
-    }
-    if (!host_is_name(name, n))
-        bad_host(at, name, n, "is not a valid host name");
-    if (i == MAX_HOSTS)
-        usage_error(at->p, "%s: more than %u hosts", at->p->word, MAX_HOSTS);
-    if ((i & (i + 1)) == 0) { /* no room: twice as much */
-        opt->hosts = xrealloc(opt->hosts, 2 * (i + 1) * sizeof(*opt->hosts));
-        opt->slots = xrealloc(opt->slots, 2 * (i + 1) * sizeof(*opt->slots));
-    }
-    opt->hosts[i] = xprintf("%.*s", (int)n, name);
-    opt->slots[i] = slots;
-    opt->n_hosts++;
-}
-
 /* Up to 9 digits at the beginning of a text of n bytes; how many. */
 static size_t take_number(const char *text, size_t n, uint32_t *v)
 {
@@ -72,22 +50,30 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
     return i;
 }
 
-/* Adds one name, or all names of its ranges: n[01-04,7]. */
-static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
+/* Adds one name, or all names of its ranges: n[01-04,7]. slots 0: not said. */
+static void add_names(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
-    struct allocation a = {0};
+    struct options *opt = at->p->opt;
+    struct allocation a = {.hosts = opt->hosts, .slots = opt->slots, .n_hosts = opt->n_hosts};
+    const bool ranges = memchr(item, '[', n) && !memchr(item, ':', n);
     char *why;
 
-    if (!memchr(item, '[', n) || memchr(item, ':', n)) {
-        hosts_add_name(at, item, n, slots);
-        return;
+    if (!ranges && n > 2 && item[0] == '[' && item[n - 1] == ']') { /* an IPv6 address */
+        item++;
+        n -= 2;
     }
-    why = host_ranges(&a, item, n);
-    if (why)
+    if (!ranges && !host_is_name(item, n))
+        bad_host(at, item, n, "is not a valid host name");
+    why = ranges ? host_ranges(&a, item, n) : host_add(&a, item, n, slots);
+    if (why && ranges)
         bad_host(at, item, n, xprintf("is not a valid list: %s", why));
-    for (uint32_t i = 0; i < a.n_hosts; i++)
-        hosts_add_name(at, a.hosts[i], strlen(a.hosts[i]), slots);
-    allocation_free(&a);
+    if (why)
+        usage_error(at->p, "%s: %s", at->p->word, why);
+    for (uint32_t i = opt->n_hosts; i < a.n_hosts; i++)
+        a.slots[i] = slots;
+    opt->hosts = a.hosts;
+    opt->slots = a.slots;
+    opt->n_hosts = a.n_hosts;
 }
 
 /* `a`, `a:2`: a name, or a range of names, perhaps with slots. more: the slots of `slots=`. */
@@ -107,7 +93,7 @@ static void add_item(const struct place *at, const char *item, size_t n, uint32_
             bad_host(at, item, n,
                      more ? "has slots twice" : "wants 1 to 1000000 slots after the colon");
     }
-    add_range(at, item, name, slots);
+    add_names(at, item, name, slots);
 }
 
 void set_hosts(struct parse *p, const struct option_row *row, char **value)
@@ -206,7 +192,7 @@ void hosts_of_hydra(struct parse *p)
 
     if (!file || !*file || is_one_task_of_many())
         return;
-    p->word = "HYDRA_HOST_FILE";
+    snprintf(p->word, sizeof(p->word), "HYDRA_HOST_FILE");
     set_hostfile(p, NULL, &file);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line, by the table of options. */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "../local/job.h"
 #include "../local/util.h"
 #include "../reach.h"
+#include "advice.h"
 #include "env.h"
 #include "hosts.h"
 #include "placing.h"
@@ -65,16 +67,22 @@ static bool is_name(const char *name, size_t n, const char *other, size_t m)
     return n == m && memcmp(name, other, n) == 0;
 }
 
+static bool are_names(const char *names, const char *name, size_t n)
+{
+    const char *one;
+    size_t len;
+
+    while (names && (one = option_next_name(&names, &len)))
+        if (is_name(name, n, one, len))
+            return true;
+    return false;
+}
+
 const struct option_row *option_find(const char *name, size_t n)
 {
-    for (size_t i = 0; i < n_option_rows; i++) {
-        const char *names = option_rows[i].names, *one;
-        size_t len;
-
-        while (names && (one = option_next_name(&names, &len)))
-            if (is_name(name, n, one, len))
-                return &option_rows[i];
-    }
+    for (size_t i = 0; i < n_option_rows; i++)
+        if (are_names(option_rows[i].names, name, n))
+            return &option_rows[i];
     return NULL;
 }
 
@@ -104,31 +112,28 @@ static size_t count_typos(const char *a, size_t n, const char *b, size_t m)
     return row[m] <= MAX_TYPOS ? row[m] : MAX_TYPOS + 1;
 }
 
-/* The option that was probably meant by a name of `n` bytes, of *len bytes; NULL: none is close. */
-static const char *option_near(const char *name, size_t n, size_t *len)
+/* A misspelt name without its dashes, and the nearest so far. */
+struct typo {
+    const char *name, *near; /* NULL: none is close */
+    size_t n, near_n, least;
+};
+
+static void typo_compare(struct typo *t, const char *names)
 {
-    const char *near = NULL;
-    size_t least;
+    const char *one, *bare;
+    size_t n, bare_n, typos;
 
-    strip_dashes(&name, &n);
-    least = n / 3 < MAX_TYPOS ? n / 3 : MAX_TYPOS;
-    for (size_t i = 0; i < n_option_rows; i++) {
-        const char *names = option_rows[i].names, *one, *bare;
-        size_t one_len, bare_len, typos;
-
-        while (names && (one = option_next_name(&names, &one_len))) {
-            bare = one;
-            bare_len = one_len;
-            strip_dashes(&bare, &bare_len);
-            typos = count_typos(name, n, bare, bare_len);
-            if (typos > least || (typos == least && near))
-                continue;
-            near = one;
-            *len = one_len;
-            least = typos;
-        }
+    while (names && (one = option_next_name(&names, &n))) {
+        bare = one;
+        bare_n = n;
+        strip_dashes(&bare, &bare_n);
+        typos = count_typos(t->name, t->n, bare, bare_n);
+        if (typos > t->least || (typos == t->least && t->near))
+            continue;
+        t->near = one;
+        t->near_n = n;
+        t->least = typos;
     }
-    return near;
 }
 
 /* ---- options ---- */
@@ -138,87 +143,68 @@ static unsigned n_arguments(const struct option_row *row)
     return !row->arg || row->arg[0] == '[' ? 0 : strchr(row->arg, ' ') ? 2 : 1;
 }
 
-static void refuse_unknown(const struct parse *p)
+static void refuse_unknown(const struct parse *p, const char *w)
 {
-    const char *w = p->word, *near;
     const size_t n = strcspn(w, "=");
-    size_t len = 0;
+    struct typo t = {.name = w, .n = n};
 
-    near = option_near(w, n, &len);
-    if (near)
-        usage_error(p, "unknown option %s: did you mean %.*s? (see --help)", w, (int)len, near);
+    strip_dashes(&t.name, &t.n);
+    t.least = t.n / 3 < MAX_TYPOS ? t.n / 3 : MAX_TYPOS;
+    for (size_t i = 0; i < n_option_rows; i++)
+        typo_compare(&t, option_rows[i].names);
+    for (size_t i = 0; i < n_advices; i++)
+        typo_compare(&t, advices[i].names);
+    if (t.near)
+        usage_error(p, "unknown option %s: did you mean %.*s? (see --help)", w, (int)t.near_n,
+                    t.near);
     if (w[1] != '-' && n <= 4 && option_find(w, 2))
         usage_error(p, "unknown option %s; options of one letter are separate words: %.2s ...", w,
                     w);
     usage_error(p, "unknown option %s (see --help)", w);
 }
 
-static void refuse_option(const struct parse *p, const struct option_row *row)
+static void refuse_foreign(const struct parse *p, const char *w, size_t n)
 {
-    usage_error(p, "%s is another launcher's option: %s", p->word, row->help);
+    for (size_t i = 0; i < n_advices; i++)
+        if (are_names(advices[i].names, w, n))
+            usage_error(p, "%s is another launcher's option: %s", p->word, advices[i].use);
 }
 
 /*
- * The option at p->at, and which row is its. Its argument may be part of the word: behind `=`, or,
- * of a name of one letter, a number behind that. NULL: no option of ours.
+ * Reads one option with its arguments. One argument may be part of the word: behind `=`, or, of a
+ * name of one letter, a number behind that.
  */
-static const struct option_row *find_row(struct parse *p, char **attached)
-{
-    char *w = p->argv[p->at], *eq = strchr(w, '=');
-    const struct option_row *row;
-
-    *attached = NULL;
-    p->word = w;
-    if (!eq) {
-        row = option_find(w, strlen(w));
-        if (row || w[1] == '-' || w[2] < '0' || w[2] > '9')
-            return row;
-        row = option_find(w, 2);
-        if (row && row->scope == SCOPE_ELSEWHERE)
-            return row;
-        if (!row || n_arguments(row) != 1)
-            return NULL;
-        *attached = w + 2;
-        p->word = xprintf("%.2s", w);
-        return row;
-    }
-    row = option_find(w, (size_t)(eq - w));
-    if (!row)
-        return NULL;
-    p->word = xprintf("%.*s", (int)(eq - w), w);
-    if (row->scope == SCOPE_ELSEWHERE)
-        return row;
-    if (n_arguments(row) != 1 && !(row->arg && row->arg[0] == '['))
-        usage_error(p,
-                    row->arg ? "%s wants its arguments as two words, not \"%s\""
-                             : "%s takes no argument, not \"%s\"",
-                    p->word, eq + 1);
-    *attached = eq + 1;
-    return row;
-}
-
-/* Reads one option with its arguments. */
 static void parse_option(struct parse *p)
 {
-    char *value[MAX_ARGUMENTS] = {NULL, NULL};
-    const struct option_row *row = find_row(p, &value[0]);
-    unsigned n;
+    char *w = p->argv[p->at++], *value[MAX_ARGUMENTS] = {NULL, NULL};
+    const size_t whole = strcspn(w, "=");
+    const bool number = w[1] != '-' && isdigit((unsigned char)w[2]);
+    const size_t n = number ? 2 : whole;
+    const struct option_row *row = option_find(w, n);
+    const unsigned n_args = row ? n_arguments(row) : 0;
 
-    if (!row)
-        refuse_unknown(p);
-    if (row->scope == SCOPE_ELSEWHERE)
-        refuse_option(p, row);
+    snprintf(p->word, sizeof(p->word), "%.*s", (int)n, w);
+    refuse_foreign(p, w, n);
+    if (!row || (number && n_args != 1))
+        refuse_unknown(p, w);
     if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
         usage_error(p, "%s is for the whole job: put it before the first program", p->word);
-    p->at++;
-    n = value[0] ? 0 : n_arguments(row);
-    if (p->argc - p->at < (int)n)
-        usage_error(p,
-                    n == 1 ? "%s wants an argument, %s (see --help)"
-                           : "%s wants two arguments, %s (see --help)",
-                    p->word, row->arg);
-    for (unsigned i = 0; i < n; i++)
-        value[i] = p->argv[p->at++];
+    if (w[n]) {
+        value[0] = w + n + !number;
+        if (n_args != 1 && !(row->arg && row->arg[0] == '['))
+            usage_error(p,
+                        row->arg ? "%s wants its arguments as two words, not \"%s\""
+                                 : "%s takes no argument, not \"%s\"",
+                        p->word, value[0]);
+    } else {
+        if (p->argc - p->at < (int)n_args)
+            usage_error(p,
+                        n_args == 1 ? "%s wants an argument, %s (see --help)"
+                                    : "%s wants two arguments, %s (see --help)",
+                        p->word, row->arg);
+        for (unsigned i = 0; i < n_args; i++)
+            value[i] = p->argv[p->at++];
+    }
     if (row->set)
         row->set(p, row, value);
 }
@@ -249,7 +235,7 @@ static void parse_environment(struct parse *p)
 
         if (!value[0] || !value[0][0])
             continue;
-        p->word = row->env;
+        snprintf(p->word, sizeof(p->word), "%s", row->env);
         row->set(p, row, value);
     }
 }
@@ -405,8 +391,9 @@ static int32_t sum_slots(const struct options *opt)
 
 void options_parse(struct options *opt, int argc, char **argv)
 {
-    struct parse p = {.opt = opt, .argc = argc, .at = 1, .argv = argv};
+    static struct parse p; /* --configfile's words live as long as the process */
 
+    p = (struct parse){.opt = opt, .argc = argc, .at = 1, .argv = argv};
     opt->universe_size = -1;
     opt->max_spawned = UINT32_MAX; /* not said */
     opt->stall_s = 60;

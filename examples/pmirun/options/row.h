@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The options of the command line are rows of one table (rows.c). From it come the parser
- * (parse.c), and --help, the manual's lists and the completion of bash (help.c).
+ * (parse.c), and --help, the manual's lists and the completion of bash (help.c). Options of other
+ * launchers that pmirun refuses are in advice.c.
  *
  * To add an option: a row in rows.c, in its section; where no handler of set.c fits, a handler in a
  * file of its own, declared at the end of this header; a field in ../options.h that the handler
- * sets; a case in tests/pmirun/options.sh, good and bad values. Then
+ * sets; a case in tests/pmirun/options/, good and bad values. Then
  * `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
  */
 #ifndef PMIRUN_ROW_H
@@ -18,11 +19,10 @@
 #include "../options.h"
 
 enum option_scope {
-    SCOPE_SECTION,  /* not an option: `help` is the heading of the next rows */
-    SCOPE_GROUP,    /* for a group of processes, before its program */
-    SCOPE_JOB,      /* for the whole job, before the first program */
-    SCOPE_NOTHING,  /* of another launcher: accepted, pmirun does this anyway */
-    SCOPE_ELSEWHERE /* of another launcher: refused; `help` names pmirun's option */
+    SCOPE_SECTION, /* not an option: `text` is the heading of the next rows */
+    SCOPE_GROUP,   /* for a group of processes, before its program */
+    SCOPE_JOB,     /* for the whole job, before the first program */
+    SCOPE_NOTHING  /* of another launcher: accepted, pmirun does this anyway */
 };
 
 struct parse;
@@ -43,31 +43,32 @@ struct option_row {
      * two words. "[=FORM]": one, and only after `=`. FILE, DIR and PROG complete as such. */
     const char *arg;
     enum option_scope scope;
-    option_fn *set;   /* NULL: SCOPE_NOTHING and SCOPE_ELSEWHERE */
-    const char *help; /* a line of --help */
-    /* Sentences for the manual, instead of `help`; NULL: `help`. Options' names and words between
-     * two ` are printed bold. */
-    const char *man;
-    /* The option's name in other launchers; NULL: none. */
-    const char *hydra, *srun, *mpirun;
-    const char *env;   /* a variable that sets it; NULL: none */
-    const char *words; /* its values, separated by blanks; NULL: any */
-    size_t at;         /* set_*() of set.c: where in struct options */
-    int64_t min, max;  /* set_count() */
+    option_fn *set; /* NULL: SCOPE_NOTHING */
+    /* Sentences for the manual; the first is the line of --help, too. Options' names and words
+     * between two ` are printed bold. */
+    const char *text;
+    const char *others[3]; /* its name in hydra, srun and mpirun; NULL: none */
+    const char *env;       /* a variable that sets it; NULL: none */
+    const char *words;     /* its values, separated by blanks; NULL: any */
+    /* set_*() of set.c: where in struct options, or, of a group, in struct app */
+    size_t at;
+    int64_t min, max; /* set_count() */
 };
 
 extern const struct option_row option_rows[];
 extern const size_t n_option_rows;
 
+#define OPTION_BYTES 64u /* of a name, with its NUL */
+
 /* Where the parser is. */
 struct parse {
     struct options *opt;
-    struct app *app;  /* the group that is being read */
-    const char *word; /* the option as it was typed, without its argument */
-    int argc, at;     /* at: the next word */
+    struct app *app;         /* the group that is being read */
+    char word[OPTION_BYTES]; /* the option as it was typed, without its argument */
+    int argc, at;            /* at: the next word */
     char **argv;
-    const char *stdin_word; /* -s as it was typed */
-    const char *in_file;    /* of --configfile, which the words come from; NULL: the command line */
+    char stdin_word[OPTION_BYTES]; /* -s as it was typed */
+    const char *in_file; /* of --configfile, which the words come from; NULL: the command line */
 };
 
 /* Exits: a sentence that names option and value. */
@@ -78,7 +79,7 @@ const struct option_row *option_find(const char *name, size_t n);
 /* Steps through the names of a row: each call returns the next, of *n bytes; NULL: no more. */
 const char *option_next_name(const char **names, size_t *n);
 
-/* ---- handlers: set.c has those that many rows share; they set a field of struct options ---- */
+/* ---- handlers: set.c has those that many rows share ---- */
 
 option_fn set_flag;    /* bool */
 option_fn set_count;   /* uint32_t, from row->min to row->max */
@@ -91,7 +92,7 @@ double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
 /* set.c, one row each. env.h, hosts.h, config.h and placing.h have more. */
-option_fn set_procs, set_wdir, set_path, set_launch, set_links, set_map, set_node_timeout;
+option_fn set_launch, set_links, set_map, set_node_timeout;
 option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi, set_ends;
 /* shown.c */
 option_fn set_stats, set_timeline;

@@ -1,751 +1,337 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All options. row.h says what a row is, and what else an option needs.
- *
- * The columns .hydra, .srun and .mpirun have the same option's name there, for a table of the
- * manual. Left out: that launcher has none.
+ * All options of pmirun. row.h says what a row is, and what else an option needs. advice.c has the
+ * options of other launchers that pmirun refuses.
  */
 #include <stddef.h>
 
+#include "../local/job.h"
 #include "config.h"
 #include "env.h"
 #include "hosts.h"
 #include "placing.h"
 #include "row.h"
 
-#define AT(field) .at = offsetof(struct options, field)
+#define AT(field)       .at = offsetof(struct options, field)
+#define AT_GROUP(field) .at = offsetof(struct app, field)
 
 const struct option_row option_rows[] = {
-    {.help = "Options of a group of processes, before its program:"},
-    {.names = "-n -np --n --ntasks --nprocs",
-     .arg = "N",
-     .scope = SCOPE_GROUP,
-     .set = set_procs,
-     .min = 1,
-     .max = MAX_PROCS,
-     .help = "number of processes (default: see --help=man)",
-     .man = "Start N processes. Default, if there is one group: with -N, one a node, or as many "
-            "as --ppn says; else the sum of the slots of the hosts or of the allocation, where a "
-            "host without slots has 1; one process where none of these is given. A group beside "
-            "others has one process.",
-     .hydra = "-n",
-     .srun = "-n",
-     .mpirun = "-n"},
-    {.names = "-x",
-     .arg = "VAR[=VALUE]",
-     .scope = SCOPE_GROUP,
-     .set = set_x,
-     .help = "set VAR, or pass it on from pmirun's environment",
-     .man = "Set a variable in the environment of the processes, or, without a value, pass it on "
-            "from the environment of `pmirun`. By default `pmirun` passes on its whole "
-            "environment, except variables of other launchers (PMI_*, PMIX_*, Slurm's step "
-            "variables); --envnone, --envlist, --genvnone and --genvlist change that.",
-     .hydra = "-env VAR VALUE",
-     .srun = "--export",
-     .mpirun = "-x"},
-    {.names = "--env",
-     .arg = "VAR VALUE",
-     .scope = SCOPE_GROUP,
-     .set = set_env,
-     .help = "set an environment variable",
-     .man = "Set a variable in the environment of the processes, as -x VAR=VALUE does.",
-     .hydra = "-env",
-     .srun = "--export",
-     .mpirun = "-x"},
-    {.names = "--envlist",
-     .arg = "A,B,...",
-     .scope = SCOPE_GROUP,
-     .set = set_envlist,
-     .help = "pass on only these variables of pmirun's environment",
-     .man = "Pass on only these variables of the environment of `pmirun`.",
-     .hydra = "-envlist",
-     .srun = "--export=A,B"},
-    {.names = "--envnone",
-     .scope = SCOPE_GROUP,
-     .set = set_envmode,
-     .min = ENV_SOME,
-     .help = "pass on only the variables of -x VAR",
-     .man = "Pass on only those variables of the environment of `pmirun` that -x VAR names. "
-            "`pmirun` still searches its own PATH for the program.",
-     .hydra = "-envnone",
-     .srun = "--export=NONE"},
-    {.names = "--envall",
-     .scope = SCOPE_GROUP,
-     .set = set_envmode,
-     .min = ENV_ALL,
-     .help = "pass on pmirun's whole environment (default)",
-     .man = "Pass on the whole environment of `pmirun`. This is the default; for a group, it "
-            "overrides --genvnone and --genvlist.",
-     .hydra = "-envall",
-     .srun = "--export=ALL"},
-    {.names = "--wdir --wd --chdir",
-     .arg = "DIR",
-     .scope = SCOPE_GROUP,
-     .set = set_wdir,
-     .help = "working directory",
-     .man = "Start the processes in DIR (default: the working directory of `pmirun`).",
-     .hydra = "-wdir",
-     .srun = "--chdir",
-     .mpirun = "--wdir"},
-    {.names = "--path",
-     .arg = "DIR",
-     .scope = SCOPE_GROUP,
-     .set = set_path,
-     .help = "search DIR for the program before PATH",
-     .man = "Search for the program in DIR, or in several directories separated by colons, before "
-            "PATH.",
-     .mpirun = "--path"},
+    {.text = "Options of a group of processes, before its program:"},
+    {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_count,
+     "Number of processes (default: see --help=man). If there is one group, the default is: with "
+     "-N, one a node, or as many as --ppn says; else the sum of the slots of the hosts or of the "
+     "allocation, where a host without slots has 1; one process where none of these is given. A "
+     "group beside others has one process by default.",
+     .others = {"-n", "-n", "-n"}, AT_GROUP(n_procs), .min = 1, .max = MAX_PROCS},
+    {"-x", "VAR[=VALUE]", SCOPE_GROUP, set_x,
+     "Set VAR, or pass it on from the environment of `pmirun`. By default `pmirun` passes on its "
+     "whole environment, except variables of other launchers (PMI_*, PMIX_*, Slurm's step "
+     "variables); --envnone, --envlist, --genvnone and --genvlist change that.",
+     .others = {"-env VAR VALUE", "--export", "-x"}},
+    {"--env", "VAR VALUE", SCOPE_GROUP, set_env,
+     "Set an environment variable, as -x VAR=VALUE does.", .others = {"-env", "--export", "-x"}},
+    {"--envlist", "A,B,...", SCOPE_GROUP, set_envlist,
+     "Pass on only these variables of the environment of `pmirun`.",
+     .others = {"-envlist", "--export=A,B", NULL}},
+    {"--envnone", NULL, SCOPE_GROUP, set_envmode,
+     "Pass on only the variables that -x VAR names. `pmirun` still searches its own PATH for the "
+     "program.",
+     .others = {"-envnone", "--export=NONE", NULL}, .min = ENV_SOME},
+    {"--envall", NULL, SCOPE_GROUP, set_envmode,
+     "Pass on the whole environment of `pmirun` (default). For a group, it overrides --genvnone "
+     "and --genvlist.",
+     .others = {"-envall", "--export=ALL", NULL}, .min = ENV_ALL},
+    {"--wdir --wd --chdir", "DIR", SCOPE_GROUP, set_text,
+     "Start the processes in DIR (default: where `pmirun` is).",
+     .others = {"-wdir", "--chdir", "--wdir"}, AT_GROUP(wdir)},
+    {"--path", "DIR", SCOPE_GROUP, set_text,
+     "Search for the program in DIR before PATH. DIR may be several directories, separated by "
+     "colons.",
+     .others = {NULL, NULL, "--path"}, AT_GROUP(search)},
 
-    {.help = "Options of all groups, before the first program:"},
-    {.names = "--genv",
-     .arg = "VAR VALUE",
-     .scope = SCOPE_JOB,
-     .set = set_env,
-     .help = "like --env, for all groups",
-     .man = "Like --env, for all groups. A group's own value wins.",
-     .hydra = "-genv"},
-    {.names = "--genvlist",
-     .arg = "A,B,...",
-     .scope = SCOPE_JOB,
-     .set = set_envlist,
-     .help = "like --envlist, for all groups",
-     .man = "Like --envlist, for all groups without an option of their own.",
-     .hydra = "-genvlist"},
-    {.names = "--genvnone",
-     .scope = SCOPE_JOB,
-     .set = set_envmode,
-     .min = ENV_SOME,
-     .help = "like --envnone, for all groups",
-     .man = "Like --envnone, for all groups without an option of their own.",
-     .hydra = "-genvnone"},
-    {.names = "--genvall",
-     .scope = SCOPE_JOB,
-     .set = set_envmode,
-     .min = ENV_ALL,
-     .help = "like --envall, for all groups (default)",
-     .man = "Like --envall, for all groups without an option of their own. This is the default.",
-     .hydra = "-genvall"},
-    {.names = "--mca --gmca",
-     .arg = "NAME VALUE",
-     .scope = SCOPE_JOB,
-     .set = set_mca,
-     .help = "set a parameter of Open MPI (OMPI_MCA_NAME=VALUE)",
-     .man = "Set a parameter of Open MPI: `pmirun` sets OMPI_MCA_NAME to VALUE in the environment, "
-            "where Open MPI's library reads it. Parameters of mpirun itself have no effect.",
-     .mpirun = "--mca"},
-    {.names = "--gwdir",
-     .arg = "DIR",
-     .scope = SCOPE_JOB,
-     .set = set_text,
-     AT(wdir),
-     .help = "like --wdir, for all groups",
-     .man = "Like --wdir, for all groups without one of their own.",
-     .hydra = "-wdir"},
-    {.names = "--gpath",
-     .arg = "DIR",
-     .scope = SCOPE_JOB,
-     .set = set_text,
-     AT(path),
-     .help = "like --path, for all groups",
-     .man = "Like --path, for all groups without one of their own."},
-    {.names = "--configfile",
-     .arg = "FILE",
-     .scope = SCOPE_JOB,
-     .set = set_configfile,
-     .help = "read groups from FILE, one a line; must come last",
-     .man = "Read the rest of the command line from a file. Each line is a group: its options, "
-            "program and arguments. Blanks separate words; '...' and \"...\" quote blanks; \\ "
-            "quotes the next character and continues the line at its end; a # at the start of a "
-            "word begins a comment. Options for the whole job may precede --configfile, or stand "
-            "in the first line of the file. The file may have 1 MiB.",
-     .hydra = "-configfile",
-     .srun = "--multi-prog",
-     .mpirun = "--app"},
+    {.text = "Options of all groups, before the first program:"},
+    {"--genv", "VAR VALUE", SCOPE_JOB, set_env,
+     "Like --env, for all groups. A group's own value wins.", .others = {"-genv", NULL, NULL}},
+    {"--genvlist", "A,B,...", SCOPE_JOB, set_envlist,
+     "Like --envlist, for all groups without an option of their own.",
+     .others = {"-genvlist", NULL, NULL}},
+    {"--genvnone", NULL, SCOPE_JOB, set_envmode,
+     "Like --envnone, for all groups without an option of their own.",
+     .others = {"-genvnone", NULL, NULL}, .min = ENV_SOME},
+    {"--genvall", NULL, SCOPE_JOB, set_envmode,
+     "Like --envall, for all groups without an option of their own (default).",
+     .others = {"-genvall", NULL, NULL}, .min = ENV_ALL},
+    {"--mca --gmca", "NAME VALUE", SCOPE_JOB, set_mca,
+     "Set a parameter of Open MPI (OMPI_MCA_NAME=VALUE). Open MPI's library reads it in its "
+     "environment. Parameters of mpirun itself have no effect.",
+     .others = {NULL, NULL, "--mca"}},
+    {"--gwdir", "DIR", SCOPE_JOB, set_text, "Like --wdir, for all groups without one of their own.",
+     .others = {"-wdir", NULL, NULL}, AT(wdir)},
+    {"--gpath", "DIR", SCOPE_JOB, set_text, "Like --path, for all groups without one of their own.",
+     AT(path)},
+    {"--configfile", "FILE", SCOPE_JOB, set_configfile,
+     "Read the rest of the command line from FILE, a group a line. A group has its options, "
+     "program and arguments. Blanks separate words; '...' and \"...\" quote blanks; \\ quotes the "
+     "next character and continues the line at its end; a # at the start of a word begins a "
+     "comment. Options for the whole job may precede --configfile, or stand in the first line of "
+     "the file. The file may have 1 MiB.",
+     .others = {"-configfile", "--multi-prog", "--app"}},
 
-    {.help = "Nodes and processors:"},
-    {.names = "-N --nodes",
-     .arg = "N",
-     .scope = SCOPE_JOB,
-     .set = set_count,
-     AT(n_nodes),
-     .min = 1,
-     .max = 65536,
-     .help = "number of nodes (default: as many as the hosts)",
-     .man = "Use N nodes (default: all hosts, or, if they have slots, as many as the processes "
-            "fill). The job uses at most as many nodes as it has processes.",
-     .srun = "-N"},
-    {.names = "--hosts --host --nodelist -H -w",
-     .arg = "A,B:2,...",
-     .scope = SCOPE_JOB,
-     .set = set_hosts,
-     .help = "run on these hosts; a:2 has two slots; n[1-4] are four",
-     .man =
-         "Run on these hosts, which the command of --launch reaches. A number after a colon gives "
-         "a host's slots; n[01-04,12] stands for n01 to n04 and n12. An IPv6 address with slots is "
-         "written in brackets. A host that is named twice has the slots of both. If no host has "
-         "slots, the ranks are spread over all hosts as --map says. If one host has slots, every "
-         "other host without slots has 1; ranks fill the slots of the first host, then those of "
-         "the next, and begin again at the first host after the last. A name consists of letters, "
-         "digits and ._-@%: and does not begin with -; there may be 65536 hosts.",
-     .hydra = "-hosts",
-     .srun = "-w",
-     .mpirun = "--host"},
-    {.names = "--hostfile --machinefile -f",
-     .arg = "FILE",
-     .scope = SCOPE_JOB,
-     .set = set_hostfile,
-     .help = "read hosts from FILE, a line each: a, a:2 or a slots=2",
-     .man = "Read hosts from a file, one a line, with or without slots: `a`, `a:2` or `a` "
-            "`slots=2`. A # begins a comment. max_slots=N is accepted and ignored. Hosts of "
-            "--hosts and of several files are added together.",
-     .hydra = "-f",
-     .srun = "SLURM_HOSTFILE",
-     .mpirun = "--hostfile"},
-    {.names = "--ppn --perhost --npernode --ntasks-per-node",
-     .arg = "N",
-     .scope = SCOPE_JOB,
-     .set = set_count,
-     AT(per_host),
-     .min = 1,
-     .max = MAX_PROCS,
-     .help = "give each host N slots",
-     .man = "Give each host N slots, regardless of what else names its slots. Without hosts, "
-            "--launch srun and fork use as many nodes as the processes then need.",
-     .hydra = "-ppn",
-     .srun = "--ntasks-per-node",
-     .mpirun = "-npernode"},
-    {.names = "--map",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_map,
-     .words = "block cyclic",
-     .help = "block (default): consecutive ranks; cyclic: round-robin",
-     .man = "`block`, the default: the first node gets the first ranks, and so on, as evenly as "
-            "possible. `cyclic`: nodes get ranks round-robin.",
-     .srun = "--distribution",
-     .mpirun = "--map-by"},
-    {.names = "--map-by",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_map_by,
-     .help = "slot, node, ppr:N:node, socket, numa, core, hwthread, ...",
-     .man = "How to distribute ranks (see BINDING). `slot`: nodes get consecutive ranks, as with "
-            "--map block. `node`: nodes get ranks round-robin, as with --map cyclic. `ppr:N:node`: "
-            "each node gets N processes, as with --ppn N. `socket`, `numa`, `l1cache`, `l2cache`, "
-            "`l3cache`, `core`, `hwthread`: these objects of a node get its ranks round-robin, or, "
-            "with `:block` appended, equal shares of consecutive ranks. `:PE=N` appended: each "
-            "rank gets N objects of --bind-to, or N cores without that option.",
-     .hydra = "-map-by",
-     .srun = "--distribution",
-     .mpirun = "--map-by"},
-    {.names = "--bind-to",
-     .arg = "WHAT",
-     .scope = SCOPE_JOB,
-     .set = set_bind_to,
-     .help = "none (default), socket, numa, core:N, list:0-3,4+6, ...",
-     .man = "The processors that each rank may run on (see BINDING). `none`, the default without "
-            "--map-by: all that `pmirun` may use. `socket`, `numa`, `l1cache`, `l2cache`, "
-            "`l3cache`, `core`, `hwthread`: one such object a rank; `core:2`: two of them. "
-            "`list:0-3,4+6,...`: processors 0 to 3 for the first rank of a node, 4 and 6 for the "
-            "second, and so on; after the end of the list, ranks begin again at its start.",
-     .hydra = "-bind-to",
-     .srun = "--cpu-bind",
-     .mpirun = "--bind-to"},
-    {.names = "--report-bindings",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(report_bindings),
-     .help = "print each rank's binding on stderr",
-     .man = "Print a line on stderr for each rank: what it is bound to, a picture of that, and its "
-            "processors' numbers (see BINDING).",
-     .hydra = "HYDRA_TOPO_DEBUG=1",
-     .srun = "--cpu-bind=verbose",
-     .mpirun = "--report-bindings"},
-    {.names = "--topology",
-     .arg = "TEXT",
-     .scope = SCOPE_JOB,
-     .set = set_text,
-     AT(topology),
-     .help = "place ranks on this hwloc topology, bind none",
-     .man = "Place ranks as on a node of this topology, in the notation of hwloc's synthetic "
-            "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places "
-            "(--report-bindings) and binds no rank.",
-     .hydra = "HWLOC_SYNTHETIC",
-     .mpirun = "hwloc_base_topo_file"},
-    {.names = "--launch --launcher --bootstrap",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_launch,
-     .words = "fork ssh srun slurm",
-     .help = "ssh (default with hosts), srun, fork, or a command",
-     .man = "How to start the agents on the nodes: `ssh` (the default if there are hosts), `srun` "
-            "(`slurm` is the same), `fork` (all nodes on this host), or a command in which %h "
-            "stands for the host and %c for the command to run there (see THE WAY TO A NODE).",
-     .hydra = "-launcher"},
-    {.names = "--fanout",
-     .arg = "N",
-     .scope = SCOPE_JOB,
-     .set = set_count,
-     AT(fanout),
-     .min = 1,
-     .max = 65536,
-     .help = "start at most N nodes at a time (default 16)",
-     .man = "Start the agents of at most N nodes at a time (default 16). Each agent that connects "
-            "makes room for the next. `srun` starts all nodes at once.",
-     .mpirun = "--mca plm_rsh_num_concurrent"},
-    {.names = "--wait-hosts",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_seconds,
-     AT(wait_s),
-     .help = "retry unreachable nodes for S seconds (default 0)",
-     .man = "Retry nodes that cannot be reached, for S seconds (default 0: no retry). If a node's "
-            "launch command ends before its agent has connected, `pmirun` runs it again after a "
-            "second. If the command neither ends nor brings an agent within 10 seconds, or a "
-            "quarter of S if that is less, `pmirun` kills its process group (SIGTERM, two seconds "
-            "later SIGKILL) and runs it again with twice the time; the last try has all the time "
-            "that remains. If S is below 4, and for srun, which may wait for nodes itself, "
-            "`pmirun` kills no command. --start-timeout begins after S seconds."},
-    {.names = "--launch-agent --launcher-exec",
-     .arg = "PROG",
-     .scope = SCOPE_JOB,
-     .set = set_text,
-     AT(launch_agent),
-     .help = "program to run instead of ssh or srun",
-     .man = "Run PROG instead of ssh or srun, with the same arguments. Those of ssh are -x, a "
-            "host, and a command for a shell.",
-     .hydra = "-launcher-exec",
-     .mpirun = "plm_rsh_agent"},
-    {.names = "--links",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_links,
-     .words = "any tcp",
-     .help = "between nodes: tcp (default); any is tcp too",
-     .man = "Transport of key-value pairs between nodes: `tcp` (the default). `any` is the same."},
-    {.names = "--design",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_word,
-     AT(design),
-     .words = "dkvs direct tree",
-     .help = "home of sparse keys: dkvs (default), direct, tree",
-     .man =
-         "Which node stores a key that a client puts with fp-hint=sparse, for keys that few ranks "
-         "read; no fence carries such a key. `dkvs`, the default: a node that depends on the key's "
-         "name. `direct`: the node of the rank that put it; a Get from another node must name that "
-         "rank (srcid, fp-src). `tree`: the first node; the nodes on the way to it keep copies."},
+    {.text = "Nodes and processors:"},
+    {"-N --nodes", "N", SCOPE_JOB, set_count,
+     "Number of nodes (default: as many as the hosts). If the hosts have slots, the default is as "
+     "many as the processes fill. The job uses at most as many nodes as it has processes.",
+     .others = {NULL, "-N", NULL}, AT(n_nodes), .min = 1, .max = 65536},
+    {"--hosts --host --nodelist -H -w", "A,B:2,...", SCOPE_JOB, set_hosts,
+     "Run on these hosts; a:2 has two slots; n[1-4] are four. The command of --launch reaches "
+     "them. A number after a colon gives a host's slots; n[01-04,12] stands for n01 to n04 and "
+     "n12. An IPv6 address with slots is written in brackets. A host that is named twice has the "
+     "slots of both. If no host has slots, the ranks are spread over all hosts as --map says. If "
+     "one host has slots, every other host without slots has 1; ranks fill the slots of the first "
+     "host, then those of the next, and begin again at the first host after the last. A name "
+     "consists of letters, digits and ._-@%: and does not begin with -; there may be 65536 hosts.",
+     .others = {"-hosts", "-w", "--host"}},
+    {"--hostfile --machinefile -f", "FILE", SCOPE_JOB, set_hostfile,
+     "Read hosts from FILE, a line each: `a`, `a:2` or `a` `slots=2`. A # begins a comment. "
+     "max_slots=N is accepted and ignored. Hosts of --hosts and of several files are added "
+     "together.",
+     .others = {"-f", "SLURM_HOSTFILE", "--hostfile"}},
+    {"--ppn --perhost --npernode --ntasks-per-node", "N", SCOPE_JOB, set_count,
+     "Give each host N slots, whatever else names its slots. Without hosts, --launch srun and "
+     "fork use as many nodes as the processes then need.",
+     .others = {"-ppn", "--ntasks-per-node", "-npernode"}, AT(per_host), .min = 1,
+     .max = MAX_PROCS},
+    {"--map", "HOW", SCOPE_JOB, set_map,
+     "Distribute ranks over the nodes: block (default), cyclic. `block`: the first node gets the "
+     "first ranks, and so on, as evenly as possible. `cyclic`: nodes get ranks in turn.",
+     .others = {NULL, "--distribution", "--map-by"}, .words = "block cyclic"},
+    {"--map-by", "HOW", SCOPE_JOB, set_map_by,
+     "Distribute ranks by slot, node, ppr:N:node, core, ... (see BINDING). `slot`: nodes get "
+     "consecutive ranks, as with --map block. `node`: nodes get ranks round-robin, as with --map "
+     "cyclic. `ppr:N:node`: each node gets N processes, as with --ppn N. `socket`, `numa`, "
+     "`l1cache`, `l2cache`, `l3cache`, `core`, `hwthread`: these objects of a node get its ranks "
+     "round-robin, or, with `:block` appended, equal shares of consecutive ranks. `:PE=N` "
+     "appended: each rank gets N objects of --bind-to, or N cores without that option.",
+     .others = {"-map-by", "--distribution", "--map-by"}},
+    {"--bind-to", "WHAT", SCOPE_JOB, set_bind_to,
+     "Bind ranks: none (default), socket, core:N, list:0-3,4+6, ... (see BINDING). `none`, the "
+     "default without --map-by: each rank may use all processors that `pmirun` may use. `socket`, "
+     "`numa`, `l1cache`, `l2cache`, `l3cache`, `core`, `hwthread`: one such object a rank; "
+     "`core:2`: two of them. `list:0-3,4+6,...`: processors 0 to 3 for the first rank of a node, "
+     "4 and 6 for the second, and so on; after the end of the list, ranks begin again at its "
+     "start.",
+     .others = {"-bind-to", "--cpu-bind", "--bind-to"}},
+    {"--report-bindings", NULL, SCOPE_JOB, set_flag,
+     "Print each rank's binding on stderr: what it is bound to, a picture of that, and its "
+     "processors' numbers (see BINDING).",
+     .others = {"HYDRA_TOPO_DEBUG=1", "--cpu-bind=verbose", "--report-bindings"},
+     AT(report_bindings)},
+    {"--topology", "TEXT", SCOPE_JOB, set_text,
+     "Place ranks on this hwloc topology, bind none. The notation is that of hwloc's synthetic "
+     "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places (--report-bindings).",
+     .others = {"HWLOC_SYNTHETIC", NULL, "hwloc_base_topo_file"}, AT(topology)},
+    {"--launch --launcher --bootstrap", "HOW", SCOPE_JOB, set_launch,
+     "Start agents by ssh (default with hosts), srun, fork or a command. `slurm` is the same as "
+     "`srun`; `fork`: all nodes are on this host. In a command %h stands for the host and %c for "
+     "the command to run there (see THE WAY TO A NODE).",
+     .others = {"-launcher", NULL, NULL}, .words = "fork ssh srun slurm"},
+    {"--fanout", "N", SCOPE_JOB, set_count,
+     "Start at most N nodes at a time (default 16). Each agent that connects makes room for the "
+     "next. `srun` starts all nodes at once.",
+     .others = {NULL, NULL, "--mca plm_rsh_num_concurrent"}, AT(fanout), .min = 1, .max = 65536},
+    {"--wait-hosts", "S", SCOPE_JOB, set_seconds,
+     "Retry nodes that cannot be reached, for S seconds (default 0). If a node's launch command "
+     "ends before its agent has connected, `pmirun` runs it again after a second. If the command "
+     "neither ends nor brings an agent within 10 seconds, or a quarter of S if that is less, "
+     "`pmirun` kills its process group (SIGTERM, two seconds later SIGKILL) and runs it again "
+     "with twice the time; the last try has all the time that remains. If S is below 4, and for "
+     "srun, which may wait for nodes itself, `pmirun` kills no command. --start-timeout begins "
+     "after S seconds.",
+     AT(wait_s)},
+    {"--launch-agent --launcher-exec", "PROG", SCOPE_JOB, set_text,
+     "Run PROG instead of ssh or srun, with the same arguments. Those of ssh are -x, a host, and "
+     "a command for a shell.",
+     .others = {"-launcher-exec", NULL, "plm_rsh_agent"}, AT(launch_agent)},
+    {"--links", "HOW", SCOPE_JOB, set_links,
+     "Links between nodes: `tcp` (default); `any` is the same.", .words = "any tcp"},
+    {"--design", "HOW", SCOPE_JOB, set_word,
+     "Home of sparse keys: dkvs (default), direct, tree. A key is sparse that a client puts with "
+     "fp-hint=sparse, since few ranks read it; no fence carries such a key. `dkvs`: it is on a "
+     "node that depends on its name. `direct`: on the node of the rank that put it; a Get from "
+     "another node must name that rank (srcid, fp-src). `tree`: on the first node; the nodes on "
+     "the way to it keep copies.",
+     .words = "dkvs direct tree", AT(design)},
 
-    {.help = "Time limits:"},
-    {.names = "--start-timeout",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_seconds,
-     AT(start_s),
-     .help = "time for all nodes to answer (default 60; 0: no limit)",
-     .man = "Give up if not all nodes have answered within S seconds (default 60; 0: never)."},
-    {.names = "--node-timeout",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_node_timeout,
-     .help = "stop if a node is silent for S seconds (default 25)",
-     .man = "Consider a node lost after S seconds of silence (default 25; at most 80000; 0: "
-            "never), whether the node or its network has failed or the `pmirun` there is stopped "
-            "or hangs. The job is then stopped."},
-    {.names = "--timeout",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_seconds,
-     AT(timeout_s),
-     .help = "stop the job after S seconds, with status 124",
-     .man = "Stop the job after S seconds, with status 124 (default 0: never). The variable "
-            "MPIEXEC_TIMEOUT does the same; the option overrides it.",
-     .hydra = "MPIEXEC_TIMEOUT",
-     .srun = "--time",
-     .mpirun = "--timeout",
-     .env = "MPIEXEC_TIMEOUT"},
-    {.names = "--get-timeout",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_seconds,
-     AT(get_s),
-     .help = "limit of a Get that waits (default 60; 0: no limit)",
-     .man = "A Get that waits for its key (see GETS THAT WAIT) ends without a value after S "
-            "seconds, to within half a second (default 60; 0: no limit)."},
-    {.names = "--stall-timeout",
-     .arg = "S",
-     .scope = SCOPE_JOB,
-     .set = set_seconds,
-     AT(stall_s),
-     .help = "disconnect a client stalled for S seconds (default 60)",
-     .man = "Disconnect a client that stops in the middle of a message, or does not read its "
-            "answers, for S seconds (default 60; 0: never)."},
+    {.text = "Time limits:"},
+    {"--start-timeout", "S", SCOPE_JOB, set_seconds,
+     "Give up if not all nodes answer within S seconds (default 60; 0: never).", AT(start_s)},
+    {"--node-timeout", "S", SCOPE_JOB, set_node_timeout,
+     "Stop the job if a node is silent for S seconds (default 25; 0: never). At most 80000. The "
+     "node is lost then, whether it or its network has failed or the `pmirun` there is stopped or "
+     "hangs.",
+     .others = {NULL}},
+    {"--timeout", "S", SCOPE_JOB, set_seconds,
+     "Stop the job after S seconds, with status 124 (default 0: never). The variable "
+     "MPIEXEC_TIMEOUT does the same; the option overrides it.",
+     .others = {"MPIEXEC_TIMEOUT", "--time", "--timeout"}, .env = "MPIEXEC_TIMEOUT", AT(timeout_s)},
+    {"--get-timeout", "S", SCOPE_JOB, set_seconds,
+     "End a Get that waits after S seconds (default 60; 0: no limit). It ends without a value, to "
+     "within half a second (see GETS THAT WAIT).",
+     AT(get_s)},
+    {"--stall-timeout", "S", SCOPE_JOB, set_seconds,
+     "Disconnect a client stalled for S seconds (default 60; 0: never). A client is stalled that "
+     "stops in the middle of a message, or does not read its answers.",
+     AT(stall_s)},
 
-    {.help = "Input and output:"},
-    {.names = "-l --label --prepend-rank --tag-output",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(labels),
-     .help = "label each line of output with its rank",
-     .man =
-         "Begin each line of output with `[`rank`]`, or with `[`job:rank`]` for spawned processes.",
-     .hydra = "-prepend-rank",
-     .srun = "-l",
-     .mpirun = "--tag-output"},
-    {.names = "--outfile-pattern",
-     .arg = "FILE",
-     .scope = SCOPE_JOB,
-     .set = set_pattern,
-     AT(outfile),
-     .help = "write stdout to files: %r rank, %g job, %p and %h node",
-     .man =
-         "Write standard output to files. A file is created, or truncated, when a rank starts. In "
-         "its name, %r stands for the rank, %g for the job's number (0; higher for a spawned job), "
-         "%p for the node's number, %h for the node's name, and %% for %. Ranks with the same file "
-         "name share the file, line by line. The files are on the node where `pmirun` was called.",
-     .hydra = "-outfile-pattern",
-     .srun = "--output",
-     .mpirun = "-output-filename"},
-    {.names = "--errfile-pattern",
-     .arg = "FILE",
-     .scope = SCOPE_JOB,
-     .set = set_pattern,
-     AT(errfile),
-     .help = "write stderr to files, in the same way",
-     .man = "Write standard error to files, in the same way; both options may give the same name.",
-     .hydra = "-errfile-pattern",
-     .srun = "--error",
-     .mpirun = "-output-filename"},
-    {.names = "-s --stdin",
-     .arg = "WHO",
-     .scope = SCOPE_JOB,
-     .set = set_stdin,
-     .words = "all none",
-     .min = 0,
-     .max = MAX_PROCS - 1,
-     .help = "who reads stdin: a rank (default 0), all, none",
-     .man = "Which ranks read standard input. A number: that rank (default 0). `all`: each rank of "
-            "the first job reads a full copy, at the speed of the slowest rank that has not closed "
-            "it. `none`: no rank.",
-     .srun = "--input",
-     .mpirun = "--stdin"},
-    {.names = "--print-all-exitcodes",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(exit_codes),
-     .help = "print the exit status of each rank at the end",
-     .man = "At the end, print the exit status of each rank of the first job on stderr, by node: "
-            "`exit` `codes:` `[node]` `0,0,1`. 128+N stands for a rank that died of signal N, and "
-            "- for one that was not started or whose node was lost.",
-     .hydra = "-print-all-exitcodes"},
-    {.names = "--stats",
-     .scope = SCOPE_JOB,
-     .arg = "[=FORM]",
-     .set = set_stats,
-     .words = "json table",
-     .help = "print counters and times at the end: json, table",
-     .man =
-         "At the end, print counters and times on stderr: as one line of JSON (`json`, the "
-         "default), or as a table for people (`table`). Times are milliseconds since the start."},
-    {.names = "--progress --show-progress",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(progress),
-     .help = "show on a terminal how many ranks have started and ended",
-     .man = "Show in the last line of the terminal how many ranks have started, have initialized "
-            "(PMI or PMIx init) and have finalized: `-`, `=` and `#` in its bar. Output replaces "
-            "the line, which returns after a quarter of a second without output. If stderr is no "
-            "terminal, the option has no effect.",
-     .mpirun = "--show-progress"},
-    {.names = "--timeline",
-     .arg = "FILE",
-     .scope = SCOPE_JOB,
-     .set = set_timeline,
-     .help = "write what each rank did when to NAME.json",
-     .man =
-         "At the end, however the job ends, write what each rank did when, by node and rank: "
-         "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
-         "group, and how it exited. NAME.json is a trace, which Perfetto and "
-         "chrome://tracing draw. With several nodes, the agents record their ranks' events; their "
-         "times are off by up to half a round trip, and by the drift between the hosts' clocks "
-         "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
-         "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
-         "collectives, after twice as many nothing more, and reports both. "
-         "A `pmirun` that dies of SIGKILL leaves an empty file."},
-    {.names = "-v --verbose",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(verbose),
-     .help = "report events on stderr",
-     .man = "Report events on stderr, with times.",
-     .hydra = "-verbose",
-     .srun = "-v",
-     .mpirun = "-v"},
+    {.text = "Input and output:"},
+    {"-l --label --prepend-rank --tag-output", NULL, SCOPE_JOB, set_flag,
+     "Label each line of output with its rank. The label is `[`rank`]`, or `[`job:rank`]` for "
+     "spawned processes.",
+     .others = {"-prepend-rank", "-l", "--tag-output"}, AT(labels)},
+    {"--timestamp-output", NULL, SCOPE_JOB, set_flag,
+     "Begin each line of output with the local time. It is when `pmirun` forwards the line, to a "
+     "millisecond: `2026-01-31` `12:00:00.000`. With -l, the label follows it.",
+     .others = {NULL, NULL, "--timestamp-output"}, AT(timestamps)},
+    {"--outfile-pattern", "FILE", SCOPE_JOB, set_pattern,
+     "Write stdout to files: %r rank, %g job, %p and %h node. A file is created, or truncated, "
+     "when a rank starts. In its name, %r stands for the rank, %g for the job's number (0; higher "
+     "for a spawned job), %p for the node's number, %h for the node's name, and %% for %. Ranks "
+     "with the same file name share the file, line by line. The files are on the node where "
+     "`pmirun` was called.",
+     .others = {"-outfile-pattern", "--output", "-output-filename"}, AT(outfile)},
+    {"--errfile-pattern", "FILE", SCOPE_JOB, set_pattern,
+     "Write stderr to files, in the same way. Both options may give the same name.",
+     .others = {"-errfile-pattern", "--error", "-output-filename"}, AT(errfile)},
+    {"-s --stdin", "WHO", SCOPE_JOB, set_stdin,
+     "Who reads stdin: a rank (default 0), all, none. `all`: each rank of the first job reads a "
+     "full copy, at the speed of the slowest rank that has not closed it.",
+     .others = {NULL, "--input", "--stdin"}, .words = "all none", .min = 0, .max = MAX_PROCS - 1},
+    {"--print-all-exitcodes", NULL, SCOPE_JOB, set_flag,
+     "Print the exit status of each rank of the first job at the end. There is a line for each "
+     "node on stderr: `exit` `codes:` `[node]` `0,0,1`. 128+N stands for a rank that died of "
+     "signal N, and - for one that was not started or whose node was lost.",
+     .others = {"-print-all-exitcodes", NULL, NULL}, AT(exit_codes)},
+    {"--stats", "[=FORM]", SCOPE_JOB, set_stats,
+     "Print counters and times at the end: json, table. They are printed on stderr: as one line "
+     "of JSON (`json`, the default), or as a table for people (`table`). Times are milliseconds "
+     "since the start.",
+     .words = "json table"},
+    {"--progress --show-progress", NULL, SCOPE_JOB, set_flag,
+     "Show on a terminal how many ranks have started and ended. The last line of the terminal "
+     "shows how many ranks have started, have initialized (PMI or PMIx init) and have finalized: "
+     "`-`, `=` and `#` in its bar. Output replaces the line, which returns after a quarter of a "
+     "second without output. If stderr is no terminal, the option has no effect.",
+     .others = {NULL, NULL, "--show-progress"}, AT(progress)},
+    {"--timeline", "FILE", SCOPE_JOB, set_timeline,
+     "Write what each rank did when to NAME.json. It is written at the end, however the job ends, "
+     "by node and rank: before init, from init to finalize, in each fence, Allgather, Ring or "
+     "barrier of a group, and how it exited. NAME.json is a trace, which Perfetto and "
+     "chrome://tracing draw. With several nodes, the agents record their ranks' events; their "
+     "times are off by up to half a round trip, and by the drift between the hosts' clocks during "
+     "the job. A fence of PMIx begins when all ranks of the node have entered it, since libpmix "
+     "does not report each one. After 1048576 events `pmirun` records no more collectives, after "
+     "twice as many nothing more, and reports both. A `pmirun` that dies of SIGKILL leaves an "
+     "empty file.",
+     .others = {NULL}},
+    {"-v --verbose -vv -vvv", NULL, SCOPE_JOB, set_flag, "Report events on stderr, with times.",
+     .others = {"-verbose", "-v", "-v"}, AT(verbose)},
 
-    {.help = "PMI and PMIx:"},
-    {.names = "--mpi",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_mpi,
-     .words = "auto pmi openmpi pmix pmi2",
-     .help = "auto (default), pmi, pmi2, openmpi (Open MPI 4), pmix",
-     .man = "How the processes find each other: `pmi` (PMI-1 or PMI-2; `pmi2` is the same), "
-            "`openmpi` (Open MPI 4 over PMI-1), `pmix` (PMIx), or `auto`, the default: what the "
-            "programs' libraries require (see OPEN MPI AND PMIX).",
-     .srun = "--mpi"},
-    {.names = "--pmi-port",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(use_port),
-     .help = "serve PMI over TCP (PMI_PORT), not an inherited socket",
-     .man = "Serve PMI over TCP on the loopback interface (PMI_PORT, PMI_ID). Each process "
-            "identifies itself by a random number that only it gets. `pmirun` refuses connections "
-            "of other users, and every wrong number, without a limit on attempts. Only if the "
-            "kernel does not report the owner of a connection (NETLINK_SOCK_DIAG) do 64 wrong "
-            "numbers close the port, so that no process finds a number by trying.",
-     .hydra = "-pmi-port"},
-    {.names = "--pmi-1.2",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(pmi_1_2),
-     .help = "answer PMI 1.2 to clients that ask for 1.1",
-     .man = "Answer every client with PMI 1.2, whatever it asks for, so that MPICH 4.3 and later "
-            "use group barriers. Flux's client refuses the answer."},
-    {.names = "--universe-size --usize",
-     .arg = "N",
-     .scope = SCOPE_JOB,
-     .set = set_universe_size,
-     .words = "SYSTEM INFINITE",
-     .min = -1,
-     .max = INT32_MAX,
-     .help = "universe size for clients (default -1: unknown)",
-     .man =
-         "The universe size that clients get when they ask. -1, the default, and `INFINITE` mean "
-         "unknown; `SYSTEM` means the slots of all hosts, where a host without slots counts 1.",
-     .hydra = "-usize"},
-    {.names = "--max-procs",
-     .arg = "N",
-     .scope = SCOPE_JOB,
-     .set = set_count,
-     AT(max_spawned),
-     .min = 0,
-     .max = MAX_PROCS,
-     .help = "cap on running spawned processes (default 1024 a node)",
-     .man = "Cap on the processes of PMI spawn that run at a time, on all nodes together (default "
-            "1024 for each node; 0: none; at most 1000000). A spawn beyond the cap fails."},
-    {.names = "--no-shm",
-     .scope = SCOPE_JOB,
-     .set = set_flag,
-     AT(no_shm),
-     .help = "no shared memory: every Get uses the socket",
-     .man = "Keep the key-value space in the memory of `pmirun`, not in shared memory. Every Get "
-            "then uses the socket."},
-    {.names = "--shm-max",
-     .arg = "MIB",
-     .scope = SCOPE_JOB,
-     .set = set_shm_max,
-     .min = 1,
-     .max = 65536,
-     .help = "cap on a job's shared memory for pairs (default 1024)",
-     .man = "Cap on the shared memory for the pairs of one job (default 1024). `pmirun` keeps "
-            "further pairs in its own memory, up to 256 MiB a job on each node, and from the next "
-            "fence on, every Get uses the socket. A Put beyond that fails; pairs that a fence "
-            "brings are always kept."},
+    {.text = "PMI and PMIx:"},
+    {"--mpi", "HOW", SCOPE_JOB, set_mpi,
+     "How ranks find each other: auto (default), pmi, pmi2, openmpi, pmix. `pmi`: PMI-1 or PMI-2; "
+     "`pmi2` is the same. `openmpi`: Open MPI 4 over PMI-1. `pmix`: PMIx. `auto`: what the "
+     "programs' libraries require (see OPEN MPI AND PMIX).",
+     .others = {NULL, "--mpi", NULL}, .words = "auto pmi openmpi pmix pmi2"},
+    {"--pmi-port", NULL, SCOPE_JOB, set_flag,
+     "Serve PMI over TCP (PMI_PORT), not an inherited socket. `pmirun` listens on the loopback "
+     "interface. Each process identifies itself by a random number that only it gets (PMI_ID). "
+     "`pmirun` refuses connections of other users, and every wrong number, without a limit on "
+     "attempts. Only if the kernel does not report the owner of a connection (NETLINK_SOCK_DIAG) "
+     "do 64 wrong numbers close the port, so that no process finds a number by trying.",
+     .others = {"-pmi-port", NULL, NULL}, AT(use_port)},
+    {"--pmi-1.2", NULL, SCOPE_JOB, set_flag,
+     "Answer PMI 1.2 to clients that ask for 1.1. MPICH 4.3 and later then use group barriers. "
+     "Flux's client refuses the answer.",
+     AT(pmi_1_2)},
+    {"--universe-size --usize", "N", SCOPE_JOB, set_universe_size,
+     "Universe size for clients (default -1: unknown). `INFINITE` means unknown, too; `SYSTEM` "
+     "means the slots of all hosts, where a host without slots counts 1.",
+     .others = {"-usize", NULL, NULL}, .words = "SYSTEM INFINITE", .min = -1, .max = INT32_MAX},
+    {"--max-procs", "N", SCOPE_JOB, set_count,
+     "Cap on running spawned processes (default 1024 a node). It counts the processes of PMI "
+     "spawn that run at a time, on all nodes together (0: none; at most 1000000). A spawn beyond "
+     "the cap fails.",
+     AT(max_spawned), .min = 0, .max = MAX_PROCS},
+    {"--no-shm", NULL, SCOPE_JOB, set_flag,
+     "No shared memory: every Get uses the socket. The key-value space is in the memory of "
+     "`pmirun`.",
+     AT(no_shm)},
+    {"--shm-max", "MIB", SCOPE_JOB, set_shm_max,
+     "Cap on a job's shared memory for pairs (default 1024). `pmirun` keeps further pairs in its "
+     "own memory, up to 256 MiB a job on each node, and from the next fence on, every Get uses "
+     "the socket. A Put beyond that fails; pairs that a fence brings are always kept.",
+     .min = 1, .max = 65536},
 
-    {.help = "The end of the job:"},
-    {.names = "--ends",
-     .arg = "HOW",
-     .scope = SCOPE_JOB,
-     .set = set_ends,
-     .words = "strict hydra",
-     .help = "strict (default), or hydra: MPICH's rules for exits",
-     .man = "Rules for the end of ranks and jobs: `strict`, the default, or `hydra`, which some "
-            "scripts rely on (see ENDS SIDE BY SIDE)."},
+    {.text = "The end of the job:"},
+    {"--ends", "HOW", SCOPE_JOB, set_ends,
+     "Rules for exits: strict (default), or hydra: those of MPICH. Some scripts rely on hydra's "
+     "(see ENDS SIDE BY SIDE).",
+     .words = "strict hydra"},
 
-    {.help = "About pmirun:"},
-    {.names = "-h --help",
-     .arg = "[=WHAT]",
-     .scope = SCOPE_GROUP,
-     .set = show_help,
-     .words = "man table names",
-     .help = "print this help; =man, =table, =names: other forms",
-     .man = "Print help. `=man` prints this list and `=table` the table below, both in roff; "
-            "`=names` prints what a shell's completion needs.",
-     .hydra = "-help",
-     .srun = "--help",
-     .mpirun = "--help"},
-    {.names = "-V --version",
-     .scope = SCOPE_GROUP,
-     .set = show_version,
-     .help = "print the version",
-     .man = "Print the version.",
-     .hydra = "-version",
-     .srun = "-V",
-     .mpirun = "-V"},
-    {.names = "--info",
-     .scope = SCOPE_GROUP,
-     .set = show_info,
-     .help = "print what pmirun was built with",
-     .man = "Print the version and what `pmirun` was built with.",
-     .hydra = "-info",
-     .mpirun = "ompi_info"},
+    {.text = "About pmirun:"},
+    {"-h --help --usage", "[=WHAT]", SCOPE_GROUP, show_help,
+     "Print this help; =man, =table, =names: other forms. `=man` prints the manual's list and "
+     "`=table` its table, both in roff; `=names` prints what a shell's completion needs.",
+     .others = {"-help", "--help", "--help"}, .words = "man table names"},
+    {"-V --version", NULL, SCOPE_GROUP, show_version, "Print the version.",
+     .others = {"-version", "-V", "-V"}},
+    {"--info", NULL, SCOPE_GROUP, show_info, "Print the version and what `pmirun` was built with.",
+     .others = {"-info", NULL, "ompi_info"}},
 
-    {.help = "Options of other launchers, accepted because pmirun does this anyway:"},
+    {.text = "Options of other launchers, accepted because pmirun does this anyway:"},
     {.names = "--oversubscribe --overcommit -O",
      .scope = SCOPE_NOTHING,
-     .help = "A node may have more processes than processors."},
-    {.names = "--allow-run-as-root", .scope = SCOPE_NOTHING, .help = "Root may run jobs."},
+     .text = "A node may have more processes than processors."},
+    {.names = "--allow-run-as-root", .scope = SCOPE_NOTHING, .text = "Root may run jobs."},
     {.names = "-q -Q --quiet",
      .scope = SCOPE_NOTHING,
-     .help = "`pmirun` prints only errors and warnings, unless another option asks for more."},
+     .text = "`pmirun` prints only errors and warnings, unless another option asks for more."},
     {.names = "-u --unbuffered",
      .scope = SCOPE_NOTHING,
-     .help = "Output is forwarded when a line is complete or 0.2 s old."},
+     .text = "Output is forwarded when a line is complete or 0.2 s old."},
     {.names = "--overlap --exact",
      .scope = SCOPE_NOTHING,
-     .help = "Jobs of one allocation may run at the same time."},
+     .text = "Jobs of one allocation may run at the same time."},
     {.names = "--noprefix --novm --leave-session-attached",
      .scope = SCOPE_NOTHING,
-     .help = "`pmirun` sets no prefix, starts no daemons in advance, and keeps its session."},
+     .text = "`pmirun` sets no prefix, starts no daemons in advance, and keeps its session."},
+    {.names = "--do-not-resolve",
+     .scope = SCOPE_NOTHING,
+     .text = "The command of --launch resolves host names."},
+    {.names = "--resv-ports", .scope = SCOPE_NOTHING, .text = "`pmirun` needs no reserved ports."},
+    {.names = "-X --disable-status",
+     .scope = SCOPE_NOTHING,
+     .text = "The first SIGINT is forwarded to the ranks."},
+    {.names = "-E --preserve-env -Z --no-allocate",
+     .scope = SCOPE_NOTHING,
+     .text = "`pmirun` passes on its environment, and allocates no nodes."},
     {.names = "--personality",
      .arg = "NAME",
      .scope = SCOPE_NOTHING,
-     .help = "--mpi auto serves every MPI."},
-    {.names = "--disable-x", .scope = SCOPE_NOTHING, .help = "`pmirun` does not forward X."},
+     .text = "--mpi auto serves every MPI."},
+    {.names = "--disable-x", .scope = SCOPE_NOTHING, .text = "`pmirun` does not forward X."},
     {.names = "--disable-hostname-propagation",
      .scope = SCOPE_NOTHING,
-     .help = "`pmirun` does not propagate host names."},
+     .text = "`pmirun` does not propagate host names."},
     {.names = "--rmk",
      .arg = "NAME",
      .scope = SCOPE_NOTHING,
-     .help = "Hosts come from --hosts, --hostfile, or the allocation's variables."},
+     .text = "Hosts come from --hosts, --hostfile, or the allocation's variables."},
     {.names = "--topolib",
      .arg = "NAME",
      .scope = SCOPE_NOTHING,
-     .help = "The topology library is hwloc."},
-    {.names = "--demux", .arg = "NAME", .scope = SCOPE_NOTHING, .help = "`pmirun` uses epoll."},
-
-    {.help = "Options of other launchers, refused with advice:"},
-    {.names = "-c --cpus-per-task --cpus-per-proc --cpus-per-rank",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --bind-to core:N for N cores a process, or -n N for N processes"},
-    {.names = "-o --output --output-filename",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --outfile-pattern FILE, where %r is the rank"},
-    {.names = "-e --error",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --errfile-pattern FILE, where %r is the rank"},
-    {.names = "-i --input", .scope = SCOPE_ELSEWHERE, .help = "use -s WHO and < FILE"},
-    {.names = "-t --time", .scope = SCOPE_ELSEWHERE, .help = "use --timeout S, in seconds"},
-    {.names = "-D", .scope = SCOPE_ELSEWHERE, .help = "use --wdir DIR"},
-    {.names = "-d --debugger-daemons --debug --gdb --tv",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use -v, or run the debugger as the program: -n 2 xterm -e gdb ./a.out"},
-    {.names = "-m --distribution", .scope = SCOPE_ELSEWHERE, .help = "use --map block or cyclic"},
-    {.names = "-W --wait",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "once a rank has ended well, the others have no limit; THE END OF A JOB in pmirun(1) "
-             "says what stops a job"},
-    {.names = "-K --kill-on-bad-exit -k --no-kill --enable-recovery --continuous --max-restarts",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "THE END OF A JOB in pmirun(1) says what stops a job"},
-    {.names =
-         "-p --partition -A --account -J --job-name --mem --mem-per-cpu --gres --exclusive --qos "
-         "-C --constraint --reservation --jobid -M --clusters -I --immediate -S --core-spec "
-         "--signal --propagate --het-group",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "give it to salloc or sbatch, and use --launch srun in the allocation"},
-    {.names = "--export",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use -x VAR=VALUE, --envlist A,B or --envnone"},
-    {.names = "--multi-prog --app",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --configfile FILE, or groups with : between them"},
-    {.names = "-r --relative --nolocal --skip-launch-node --exclude",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "name the hosts with --hosts"},
-    {.names = "--pernode", .scope = SCOPE_ELSEWHERE, .help = "use --ppn 1"},
-    {.names = "--bynode -rr --grr", .scope = SCOPE_ELSEWHERE, .help = "use --map cyclic"},
-    {.names = "--byslot", .scope = SCOPE_ELSEWHERE, .help = "use --map block"},
-    {.names = "--rankfile -rf", .scope = SCOPE_ELSEWHERE, .help = "use --hosts A:2,B:1 and --map"},
-    {.names = "--prefix", .scope = SCOPE_ELSEWHERE, .help = "use --launch-agent PROG"},
-    {.names = "--display-map --display-allocation --display --display-devel-map --print-rank-map",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --report-bindings, which prints each rank with its node and processors"},
-    {.names = "--timestamp-output",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "pipe the output through ts: pmirun -l ./a.out | ts; or use --timeline FILE.json"},
-    {.names = "--rank-by",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --map-by, in whose order ranks are numbered: slot, node, core, ..."},
-    {.names = "--cpu-set --cpu-list",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --bind-to list:0,1, or start pmirun under taskset"},
-    {.names = "--use-hwthread-cpus --threads-per-core --hint",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --bind-to hwthread or --bind-to core"},
-    {.names = "--bind-to-core --bind-to-socket",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --bind-to core or --bind-to socket"},
-    {.names = "--npersocket --ntasks-per-socket --ntasks-per-core --sockets-per-node -B "
-              "--extra-node-info",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --ppn N for N processes a node, and --map-by socket or core"},
-    {.names = "--nooversubscribe",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use -n or --ppn; --bind-to core warns if processors are too few"},
-    {.names = "--pty",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "a rank has pipes: run script as the program: -n 1 script -qc ./a.out /dev/null"},
-    {.names = "--merge-stderr-to-stdout",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use 2>&1, or the same FILE for --outfile-pattern and --errfile-pattern"},
-    {.names = "--ordered-output",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --outfile-pattern FILE.%r, or sort what -l prints"},
-    {.names = "--xml --output-proctable --report-pid --report-uri",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use -v, which prints the pid of each rank"},
-    {.names = "--do-not-launch",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --topology TEXT with --report-bindings, and true as the program"},
-    {.names = "--tune -am --prtemca",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use --mca NAME VALUE, or a variable OMPI_MCA_NAME"},
-    {.names = "--preload-binary --preload-files --bcast",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "copy the files to the nodes first"},
-    {.names = "--prolog --epilog --task-prolog --task-epilog",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "run a script that does it as the program"},
-    {.names = "-T --threads", .scope = SCOPE_ELSEWHERE, .help = "use --fanout N"},
-    {.names = "--prepend-pattern",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "use -l, which begins each line with [RANK]"},
-    {.names = "--disable-auto-cleanup", .scope = SCOPE_ELSEWHERE, .help = "use --ends hydra"},
-    {.names = "--iface",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "an agent uses the interface that routes to the head; see SEVERAL NODES"},
-    {.names = "--localhost",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "the head offers all of its addresses; see SEVERAL NODES"},
-    {.names = "--nameserver",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "the head keeps published names; see SEVERAL NODES"},
-    {.names = "--order-nodes",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "name the hosts in the wanted order with --hosts"},
-    {.names = "--enable-x",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "pmirun does not forward X; use -x DISPLAY"},
-    {.names = "--profile", .scope = SCOPE_ELSEWHERE, .help = "use --stats"},
-    {.names = "--gpus-per-proc --gpus-per-task --gpus -G --gpu-bind",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "set CUDA_VISIBLE_DEVICES in a script, from MPI_LOCALRANKID"},
-    {.names = "--cpu-bind", .scope = SCOPE_ELSEWHERE, .help = "use --bind-to WHAT"},
-    {.names = "--membind --mem-bind",
-     .scope = SCOPE_ELSEWHERE,
-     .help = "run numactl as the program: -n 4 numactl --membind 0 ./a.out"},
+     .text = "The topology library is hwloc."},
+    {.names = "--demux", .arg = "NAME", .scope = SCOPE_NOTHING, .text = "`pmirun` uses epoll."},
 };
 
 const size_t n_option_rows = sizeof(option_rows) / sizeof(option_rows[0]);

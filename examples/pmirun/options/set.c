@@ -66,7 +66,7 @@ uint32_t parse_word(const struct parse *p, const char *text, const char *words)
 
 static void *option_field(const struct parse *p, const struct option_row *row)
 {
-    return (char *)p->opt + row->at;
+    return (row->scope == SCOPE_GROUP ? (char *)p->app : (char *)p->opt) + row->at;
 }
 
 void set_flag(struct parse *p, const struct option_row *row, char **value)
@@ -99,25 +99,6 @@ void set_word(struct parse *p, const struct option_row *row, char **value)
 }
 
 /* ---- one row each ---- */
-
-void set_procs(struct parse *p, const struct option_row *row, char **value)
-{
-    p->app->n_procs = (uint32_t)parse_number(p, value[0], row->min, row->max);
-}
-
-void set_wdir(struct parse *p, const struct option_row *row, char **value)
-{
-    if (!value[0][0])
-        usage_error(p, "%s: the directory's name is empty", p->word);
-    p->app->wdir = value[0];
-}
-
-void set_path(struct parse *p, const struct option_row *row, char **value)
-{
-    if (!value[0][0])
-        usage_error(p, "%s: the folder's name is empty", p->word);
-    p->app->search = value[0];
-}
 
 void set_launch(struct parse *p, const struct option_row *row, char **value)
 {
@@ -171,7 +152,7 @@ void set_universe_size(struct parse *p, const struct option_row *row, char **val
 /* The number of ranks is known only after all groups: the rank is checked then. */
 void set_stdin(struct parse *p, const struct option_row *row, char **value)
 {
-    p->stdin_word = p->word;
+    memcpy(p->stdin_word, p->word, sizeof(p->stdin_word));
     if (strcmp(value[0], "all") == 0)
         p->opt->stdin_rank = STDIN_ALL;
     else if (strcmp(value[0], "none") == 0)

@@ -17,10 +17,19 @@ struct work {
     struct place_plan *plan;
     struct object *objects;
     uint32_t n_objects;
-    uint32_t *begin, *end; /* of the bind object of each processor */
 };
 
 /* ---- groups ---- */
+
+/* The first processor of the same object. */
+static uint32_t begin_of(const struct place_topology *t, enum place_level level, uint32_t from)
+{
+    uint32_t i = from;
+
+    while (i > 0 && t->pus[i - 1].of[level] == t->pus[from].of[level])
+        i--;
+    return i;
+}
 
 /* One behind the last processor from `from` on that has the same object. */
 static uint32_t end_of(const struct place_topology *t, enum place_level level, uint32_t from)
@@ -40,17 +49,6 @@ static bool has_objects(const struct place_topology *t, enum place_level level)
     return false;
 }
 
-static void find_bounds(struct work *w)
-{
-    for (uint32_t i = 0, end; i < w->t->n_pus; i = end) {
-        end = end_of(w->t, w->p->bind, i);
-        for (uint32_t k = i; k < end; k++) {
-            w->begin[k] = i;
-            w->end[k] = end;
-        }
-    }
-}
-
 static uint32_t count_usable(const struct place_topology *t, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
@@ -66,22 +64,22 @@ static void add_groups(struct work *w, uint32_t from, uint32_t to)
     const bool small = w->p->bind == PLACE_CORE || w->p->bind == PLACE_HWTHREAD;
     struct object *o = &w->objects[w->n_objects];
     struct place_group g = {0};
-    uint32_t n = 0, begin, end;
+    uint32_t n = 0, next;
     bool whole = true;
 
     *o = (struct object){.first = w->plan->n_groups};
-    for (uint32_t i = from; i < to; i = end) {
+    for (uint32_t i = from; i < to; i = next) {
+        const uint32_t begin = begin_of(w->t, w->p->bind, i), end = end_of(w->t, w->p->bind, i);
         uint32_t usable;
 
-        begin = w->begin[i];
-        end = w->end[i] < to ? w->end[i] : to;
-        usable = w->t->pus[i].of[w->p->bind] == PLACE_NONE ? 0 : count_usable(w->t, i, end);
+        next = end < to ? end : to;
+        usable = w->t->pus[i].of[w->p->bind] == PLACE_NONE ? 0 : count_usable(w->t, i, next);
         if (!usable)
             continue;
-        whole = whole && begin >= from && w->end[i] <= to;
+        whole = whole && begin >= from && end <= to;
         if (n++ == 0)
             g.first = begin;
-        g.last = w->end[i];
+        g.last = end;
         g.room += usable;
         if (n < w->p->each)
             continue;
@@ -163,12 +161,9 @@ enum place_result place_ranks(const struct place_topology *t, const struct place
     plan->groups = calloc(t->n_pus, sizeof(*plan->groups));
     plan->group_of = calloc(n ? n : 1, sizeof(*plan->group_of));
     w.objects = calloc(t->n_pus, sizeof(*w.objects));
-    w.begin = calloc(t->n_pus, sizeof(*w.begin));
-    w.end = calloc(t->n_pus, sizeof(*w.end));
-    if (!plan->groups || !plan->group_of || !w.objects || !w.begin || !w.end) {
+    if (!plan->groups || !plan->group_of || !w.objects) {
         rc = PLACE_NO_MEMORY;
     } else {
-        find_bounds(&w);
         make_groups(&w);
         if (plan->room == 0)
             rc = PLACE_NO_ROOM;
@@ -178,8 +173,6 @@ enum place_result place_ranks(const struct place_topology *t, const struct place
             fill_objects(&w, n);
     }
     free(w.objects);
-    free(w.begin);
-    free(w.end);
     return rc;
 }
 

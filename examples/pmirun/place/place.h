@@ -36,8 +36,6 @@ struct place_set {
 bool place_set_add(struct place_set *set, uint32_t cpu); /* false: out of memory */
 bool place_set_has(const struct place_set *set, uint32_t cpu);
 uint32_t place_set_count(const struct place_set *set);
-/* The first of set that is not in `in`; PLACE_NONE: all are. */
-uint32_t place_set_outside(const struct place_set *set, const struct place_set *in);
 void place_set_free(struct place_set *set);
 /* "0-3,8". To be freed; NULL: out of memory. So for the texts below. */
 char *place_set_text(const struct place_set *set);

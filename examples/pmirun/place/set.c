@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets of processors. */
+/* Sets of processors. hwloc has such sets too, but pmirun itself never loads hwloc, only a child
+ * does (topology.c), and builds without hwloc bind to lists. */
 #define _GNU_SOURCE
 #include "place.h"
 
@@ -38,14 +39,6 @@ uint32_t place_set_count(const struct place_set *set)
     for (size_t i = 0; i < set->bytes / sizeof(unsigned long); i++)
         n += (uint32_t)__builtin_popcountl(set->bits[i]);
     return n;
-}
-
-uint32_t place_set_outside(const struct place_set *set, const struct place_set *in)
-{
-    for (uint32_t cpu = 0; cpu < 8 * set->bytes; cpu++)
-        if (place_set_has(set, cpu) && !place_set_has(in, cpu))
-            return cpu;
-    return PLACE_NONE;
 }
 
 void place_set_free(struct place_set *set)

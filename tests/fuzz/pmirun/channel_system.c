@@ -12,6 +12,7 @@
 #include "../../../examples/pmirun/local/launch.h"
 #include "../../../examples/pmirun/local/bind.h"
 #include "../../../examples/pmirun/local/folder.h"
+#include "../../../examples/pmirun/local/program.h"
 #include "../../../examples/pmirun/local/mpi_detect.h"
 #include "channel_world.h"
 
@@ -154,16 +155,16 @@ void launch_init(struct pmirun *pr)
     abort();
 }
 
-int launch_resolve(struct app *app)
+int program_resolve(struct app *app)
 {
     free(app->path);
     app->path = xprintf("%s", app->argv[0]);
     return app->path[0] == '!' ? ENOENT : 0;
 }
 
-int launch_find(struct app *app, char **why)
+int program_find(struct app *app, char **why)
 {
-    int err = launch_resolve(app);
+    int err = program_resolve(app);
 
     if (err)
         *why = xprintf("cannot start %s", app->argv[0]);
