@@ -114,11 +114,11 @@ function(fencepost_find_features)
             int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
         if(NOT FENCEPOST_LIBFUZZER)
             unset(FENCEPOST_LIBFUZZER CACHE) # not cached, so that the next configure looks again
-            message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
+            message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-dev, "
                 "then use the preset fuzz or CC=clang")
         endif()
     endif()
-    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-14-dev, and use --preset fuzz"
+    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-dev, and use --preset fuzz"
         FENCEPOST_LIBFUZZER)
 endfunction()
 

@@ -167,8 +167,13 @@ e" ] || fail "stdout and stderr"
     # Nobody reads.
     (timeout 20 "$pmirun" -n 2 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
     [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
-    timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err" || fail "closed stdout"
-    timeout 20 "$pmirun" -n 2 sh -c 'echo x; echo y >&2' >&- 2>&- <&- || fail "closed stdin, stdout, stderr"
+    # Nobody can read: that is an error once there is output.
+    timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err"
+    [ $? = 252 ] || fail "closed stdout"
+    err_has "cannot write to stdout: Bad file descriptor"
+    timeout 20 "$pmirun" -n 2 sh -c 'echo x; echo y >&2' >&- 2>&- <&-
+    [ $? = 252 ] || fail "closed stdin, stdout, stderr"
+    timeout 20 "$pmirun" -n 2 sh -c 'echo y >&2' >&- 2> "$dir/err" || fail "closed stdout, and no output"
     timeout 20 "$pmirun" -n 2 yes > /dev/full 2> "$dir/err"
     [ $? = 252 ] || fail "a full disk"
     err_has "cannot write to stdout"
@@ -390,8 +395,18 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
     done
     kill -TERM $pid
     wait $pid
-    # Leftovers of a rank, daemons too, end with the job.
+    # Leftovers of a rank, daemons too, end with the job, which names them.
     run 20 0 -n 2 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
+    [ "$(grep -c 'process [0-9]* ([a-z]*) outlives the rank that has started it, and is ended' "$dir/err")" = 2 ] || fail "leftovers are not named"
+    # By hydra's rules one that has a rank's connection and output takes its place.
+    run 60 0 --ends hydra -n 3 sh -c "(sleep 0.5; $raw pgf && echo done) & exit 0"
+    [ "$(grep -cx done "$dir/out")" = 3 ] || fail "not three that take their ranks' places"
+    [ "$(wc -c < "$dir/err")" = 0 ] || fail "stderr is not empty"
+    run 60 0 --ends hydra -n 2 sh -c "sleep 5 > /dev/null 2>&1 & exit 0" # not one that has its connection alone
+    ln -s "$raw" "$dir/left"
+    run 60 7 --ends hydra -n 1 sh -c "(sleep 0.5; $dir/left sleep) & exit 0" : -n 1 sh -c "sleep 2; $raw abort 7"
+    none_of "$dir/left sleep" || fail "left behind by an abort: $(others_pids "$dir/left sleep")"
+    run 60 124 --ends hydra --timeout 1 -n 2 sh -c "(trap '' TERM; sleep $mark) & exit 0"
     for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
     run 20 0 -n 1 sh -c "(trap '' TERM; exec sleep $mark) & exit 0"
     for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done

@@ -133,12 +133,11 @@ static int init_launcher(struct pmirun *pr)
     l->n_flights += l->n_flights == 0;
     l->fd_end = FD_SLOTS + SLOTS * l->n_flights;
 
-    /* 0, 1 and 2 must be open, or our own descriptors would become the ranks' stdout. */
-    do {
-        fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
-            return -errno;
-    } while (fd <= STDERR_FILENO);
+    if (!open_standard())
+        return -errno;
+    fd = open("/dev/null", O_RDWR);
+    if (fd < 0)
+        return -errno;
     l->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, l->fd_end);
     if (l->null_fd < 0)
         return errno == EINVAL ? -EMFILE
