@@ -403,7 +403,7 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
     [ "$(grep -cx done "$dir/out")" = 3 ] || fail "not three that take their ranks' places"
     [ "$(wc -c < "$dir/err")" = 0 ] || fail "stderr is not empty"
     run 60 0 --ends hydra -n 2 sh -c "sleep 5 > /dev/null 2>&1 & exit 0" # not one that has its connection alone
-    ln -s "$raw" "$dir/left"
+    ln -s "$(realpath "$raw")" "$dir/left"
     run 60 7 --ends hydra -n 1 sh -c "(sleep 0.5; $dir/left sleep) & exit 0" : -n 1 sh -c "sleep 2; $raw abort 7"
     none_of "$dir/left sleep" || fail "left behind by an abort: $(others_pids "$dir/left sleep")"
     run 60 124 --ends hydra --timeout 1 -n 2 sh -c "(trap '' TERM; sleep $mark) & exit 0"
@@ -458,6 +458,8 @@ test_limits() {
 }
 
 test_spawn() {
+    printf '\177ELF-broken' > "$dir/broken"
+    chmod +x "$dir/broken"
     run 20 0 -n 1 -l "$raw" spawn 3 "$raw" child -- wdir / soft 1:3
     out_has '^\[0\] cmd=spawn_result rc=0'
     [ "$(grep -c '^\[1:[0-2]\] child [0-2] of 3 in /: value-of' "$dir/out")" = 3 ] || fail "3 children"
@@ -467,6 +469,15 @@ test_spawn() {
     [ "$(grep -c '^child [01] of 2' "$dir/out")" = 2 ] || fail "2 children by path"
     run 20 0 -n 1 "$raw" spawn 2 /no/such/program
     out_has 'rc=[^0]'
+    ! grep -q 'other ranks' "$dir/err" || fail "one rank has others"
+    for where in '' '-N 2 --launch fork'; do
+        [ -z "$where" ] || several || continue
+        for program in /no/such/program "$dir/broken"; do
+            run 20 0 $where -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 2 $program"
+            out_has 'rc=[^0]'
+            err_has 'MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever'
+        done
+    done
     run 20 0 -n 1 "$raw" spawn 2 "$raw" child -- host elsewhere.example
     out_has 'rc=[^0]'
     err_has 'this node only'
@@ -476,8 +487,6 @@ test_spawn() {
     run 20 0 -n 1 "$raw" spawn 2 /etc/passwd/prog -- wd /
     out_has 'rc=[^0]'
     err_has '/etc/passwd/prog: Not a directory'
-    printf '\177ELF-broken' > "$dir/broken"
-    chmod +x "$dir/broken"
     run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
     out_has 'rc=[^0]'
     run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'

@@ -547,9 +547,12 @@ static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
         job_stop(pr, STATUS_SIGNAL + sig);
         return;
     }
-    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)",
+    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s",
              rank_name(pr, r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
-             dumped ? ", core dumped" : "");
+             dumped ? ", core dumped" : "",
+             pr->opt.launch == LAUNCH_STEP && (sig == SIGKILL || sig == SIGTERM)
+                 ? ", as when Slurm cancels the step or its time is over"
+                 : "");
     ended_badly(pr, r, STATUS_SIGNAL + sig, text);
 }
 
