@@ -526,7 +526,8 @@ static int get_numbers(uint32_t op, const char *name, int array[], int arraylen,
     if (!array || !outlen || arraylen < 0)
         return PMI2_ERR_INVALID_ARG;
     rc = get_attribute(op, name, text, sizeof(text), found);
-    return rc == PMI2_SUCCESS && (!found || *found) ? parse_numbers(text, array, arraylen, outlen) : rc;
+    return rc == PMI2_SUCCESS && (!found || *found) ? parse_numbers(text, array, arraylen, outlen)
+                                                    : rc;
 }
 
 int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor)

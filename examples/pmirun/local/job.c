@@ -24,9 +24,9 @@
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
 /* an abort waits this long for the end of a rank that hung up */
-#define DYING_NS NS_PER_S
-#define NODES_NS (50 * NS_PER_MS) /* and this long for reports of other nodes */
-#define SAID_AT_MOST 4u            /* processes that are ended with their rank, by name */
+#define DYING_NS     NS_PER_S
+#define NODES_NS     (50 * NS_PER_MS) /* and this long for reports of other nodes */
+#define SAID_AT_MOST 4u               /* processes that are ended with their rank, by name */
 /* for processes to end by themselves when a collective cannot complete */
 #define STUCK_NS NS_PER_S
 
