@@ -3,7 +3,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  python3  c++  pkg-config  mpich  openmpi  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  python3  c++  pkg-config  mpich  hydra2  openmpi  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -25,6 +25,13 @@ function(fencepost_find_features)
     find_program(FENCEPOST_MPICC_MPICH mpicc.mpich)
     find_program(FENCEPOST_MPIEXEC_HYDRA mpiexec.hydra)
     fencepost_feature(mpich "MPICH interop" "mpich libmpich-dev" FENCEPOST_MPICC_MPICH FENCEPOST_MPIEXEC_HYDRA)
+
+    if(FENCEPOST_MPIEXEC_HYDRA AND NOT DEFINED FENCEPOST_HYDRA_PMI2)
+        execute_process(COMMAND ${FENCEPOST_MPIEXEC_HYDRA} --version OUTPUT_VARIABLE version ERROR_QUIET)
+        string(REGEX MATCH "Version: +4\\.0" version "${version}")
+        set(FENCEPOST_HYDRA_PMI2 "${version}" CACHE INTERNAL "")
+    endif()
+    fencepost_feature(hydra2 "Hydra's PMI-2 as of MPICH 4.0" "MPICH 4.0, in the place of a later one" FENCEPOST_HYDRA_PMI2)
 
     find_program(FENCEPOST_SRUN srun)
     find_program(FENCEPOST_SLURMCTLD slurmctld)

@@ -130,7 +130,7 @@ several=
 job() {
     local nodes i jobs=$jobs
     [ "$1" != valgrind ] || jobs=$(((jobs + 9) / 10))
-    cell=yes
+    cell=✓
     for nodes in '' '-N 2 --launch fork'; do
         [ -z "$nodes" ] || [ -n "$several" ] || continue
         for ((i = 0; i < jobs; i++)); do
