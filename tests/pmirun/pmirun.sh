@@ -402,7 +402,9 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
     run 60 0 --ends hydra -n 3 sh -c "(sleep 0.5; $raw pgf && echo done) & exit 0"
     [ "$(grep -cx done "$dir/out")" = 3 ] || fail "not three that take their ranks' places"
     [ "$(wc -c < "$dir/err")" = 0 ] || fail "stderr is not empty"
-    run 60 0 --ends hydra -n 2 sh -c "sleep 5 > /dev/null 2>&1 & exit 0" # not one that has its connection alone
+    run 10 0 --ends hydra -n 2 sh -c "sleep $mark > /dev/null 2>&1 & exit 0" # not one that has its connection alone: it is left running
+    are "sleep $mark" 2 || fail "not two left running"
+    for p in $(others_pids "sleep $mark"); do kill -9 "$p"; done
     ln -s "$(realpath "$raw")" "$dir/left"
     run 60 7 --ends hydra -n 1 sh -c "(sleep 0.5; $dir/left sleep) & exit 0" : -n 1 sh -c "sleep 2; $raw abort 7"
     none_of "$dir/left sleep" || fail "left behind by an abort: $(others_pids "$dir/left sleep")"
