@@ -3,7 +3,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  python3  c++  pkg-config  mpich  hydra2  openmpi  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  python3  c++  pkg-config  mpich  hydra2  openmpi  openmpi4  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -50,6 +50,12 @@ function(fencepost_find_features)
     find_program(FENCEPOST_MPICC_OPENMPI mpicc.openmpi)
     find_program(FENCEPOST_MPIEXEC_OPENMPI mpiexec.openmpi)
     fencepost_feature(openmpi "Open MPI interop" "openmpi-bin libopenmpi-dev" FENCEPOST_MPICC_OPENMPI FENCEPOST_MPIEXEC_OPENMPI)
+    if(FENCEPOST_MPICC_OPENMPI AND NOT DEFINED FENCEPOST_OPENMPI4)
+        execute_process(COMMAND ${FENCEPOST_MPICC_OPENMPI} --showme:version OUTPUT_VARIABLE version ERROR_QUIET)
+        string(REGEX MATCH "Open MPI 4" version "${version}")
+        set(FENCEPOST_OPENMPI4 "${version}" CACHE INTERNAL "")
+    endif()
+    fencepost_feature(openmpi4 "Open MPI by PMI-1" "Open MPI 4, in the place of a later one" FENCEPOST_OPENMPI4)
     find_program(FENCEPOST_OSHCC oshcc)
     find_program(FENCEPOST_OSHRUN oshrun)
     fencepost_feature(openshmem "OpenSHMEM interop" "openmpi-bin libopenmpi-dev" FENCEPOST_OSHCC FENCEPOST_OSHRUN)

@@ -9,7 +9,7 @@
 set -u
 . "${0%/*}/../pmirun/no-batch.bash"
 [ $# -ge 2 ] || { sed -n 's/^# \(tests\/interop\/started.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
-pmirun=$1 page=$2 jobs=1
+pmirun=$(realpath "$1") page=$(realpath "$2") jobs=1
 dir=$(mktemp -d) || exit 1
 trap 'kill "${load[@]}" 2> /dev/null; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
