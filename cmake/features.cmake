@@ -3,7 +3,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  python3  c++  pkg-config  mpich  openmpi  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  python3  c++  pkg-config  mpich  hydra2  openmpi  openmpi4  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -26,6 +26,13 @@ function(fencepost_find_features)
     find_program(FENCEPOST_MPIEXEC_HYDRA mpiexec.hydra)
     fencepost_feature(mpich "MPICH interop" "mpich libmpich-dev" FENCEPOST_MPICC_MPICH FENCEPOST_MPIEXEC_HYDRA)
 
+    if(FENCEPOST_MPIEXEC_HYDRA AND NOT DEFINED FENCEPOST_HYDRA_PMI2)
+        execute_process(COMMAND ${FENCEPOST_MPIEXEC_HYDRA} --version OUTPUT_VARIABLE version ERROR_QUIET)
+        string(REGEX MATCH "Version: +4\\.0" version "${version}")
+        set(FENCEPOST_HYDRA_PMI2 "${version}" CACHE INTERNAL "")
+    endif()
+    fencepost_feature(hydra2 "Hydra's PMI-2 as of MPICH 4.0" "MPICH 4.0, in the place of a later one" FENCEPOST_HYDRA_PMI2)
+
     find_program(FENCEPOST_SRUN srun)
     find_program(FENCEPOST_SLURMCTLD slurmctld)
     find_program(FENCEPOST_SLURMD slurmd)
@@ -43,6 +50,12 @@ function(fencepost_find_features)
     find_program(FENCEPOST_MPICC_OPENMPI mpicc.openmpi)
     find_program(FENCEPOST_MPIEXEC_OPENMPI mpiexec.openmpi)
     fencepost_feature(openmpi "Open MPI interop" "openmpi-bin libopenmpi-dev" FENCEPOST_MPICC_OPENMPI FENCEPOST_MPIEXEC_OPENMPI)
+    if(FENCEPOST_MPICC_OPENMPI AND NOT DEFINED FENCEPOST_OPENMPI4)
+        execute_process(COMMAND ${FENCEPOST_MPICC_OPENMPI} --showme:version OUTPUT_VARIABLE version ERROR_QUIET)
+        string(REGEX MATCH "Open MPI 4" version "${version}")
+        set(FENCEPOST_OPENMPI4 "${version}" CACHE INTERNAL "")
+    endif()
+    fencepost_feature(openmpi4 "Open MPI by PMI-1" "Open MPI 4, in the place of a later one" FENCEPOST_OPENMPI4)
     find_program(FENCEPOST_OSHCC oshcc)
     find_program(FENCEPOST_OSHRUN oshrun)
     fencepost_feature(openshmem "OpenSHMEM interop" "openmpi-bin libopenmpi-dev" FENCEPOST_OSHCC FENCEPOST_OSHRUN)
@@ -114,11 +127,11 @@ function(fencepost_find_features)
             int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
         if(NOT FENCEPOST_LIBFUZZER)
             unset(FENCEPOST_LIBFUZZER CACHE) # not cached, so that the next configure looks again
-            message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
+            message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-dev, "
                 "then use the preset fuzz or CC=clang")
         endif()
     endif()
-    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-14-dev, and use --preset fuzz"
+    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-dev, and use --preset fuzz"
         FENCEPOST_LIBFUZZER)
 endfunction()
 

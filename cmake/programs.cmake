@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
-# fencepost_program(<name> SOURCES <file>... [LIBS <target>...] [MAN <page>...] [NO_INSTALL])
-#   A program of examples/: built as bin/<name> of the build tree and installed, component fencepost-tools.
+# fencepost_program(<name> SOURCES <file>... [LIBS <target>...] [MAN <page>...] [COMPONENT <component> | NO_INSTALL])
+#   A program of examples/: built as bin/<name> of the build tree and installed, in the component fencepost-tools if none is given.
 #   LIBS names libraries as an installed user would: pmiwire::pmiwire or pmiwire::pmiwire_static.
 function(fencepost_program name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "" "SOURCES;LIBS;MAN")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "COMPONENT" "SOURCES;LIBS;MAN")
+    if(NOT arg_COMPONENT)
+        set(arg_COMPONENT fencepost-tools)
+    endif()
     fencepost_executable()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
     if(NOT arg_NO_INSTALL)
         if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}") # beside the libraries that the same prefix holds
             fencepost_search_path(${name} "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
         endif()
-        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT fencepost-tools)
-        fencepost_install_man(fencepost-tools ${arg_MAN})
+        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${arg_COMPONENT})
+        fencepost_install_man(${arg_COMPONENT} ${arg_MAN})
     endif()
 endfunction()
 

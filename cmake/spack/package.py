@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A recipe for Spack: copy this folder to var/spack/repos/builtin/packages/fencepost, or to a repository of your own.
 
-    spack install fencepost +tools ^ucx+cma
+    spack install fencepost ~tools ^ucx+cma
 """
 from spack.package import *
 
@@ -9,7 +9,7 @@ from spack.package import *
 class Fencepost(CMakePackage):
     """What a parallel runtime needs between fork() and its first message, as five small C libraries: a hash table in
     shared memory, the PMI-1 and PMI-2 protocols, rank maps, windows over memory and storage, and a registry of remote
-    memory. With +tools: a launcher, drop-in PMI clients and reference programs."""
+    memory. With +pmirun: a launcher, and drop-in PMI clients; with +tools: the reference programs."""
 
     homepage = "https://fencepost.invalid"
     git = "https://fencepost.invalid/fencepost.git"
@@ -19,12 +19,13 @@ class Fencepost(CMakePackage):
     version("main", branch="main")
     version("0.1.0", tag="v0.1.0")
 
-    variant("tools", default=True, description="Build pmirun, libpmi, libpmi2 and the other programs")
+    variant("pmirun", default=True, description="Install pmirun, libpmi and libpmi2")
+    variant("tools", default=True, description="Install the other programs")
     variant("ucx", default=True, description="Build libasymreg-ucx")
     variant("verbs", default=False, description="Build libasymreg-ibv")
-    variant("sodium", default=True, when="+tools", description="pmirun on several nodes")
-    variant("pmix", default=True, when="+tools", description="pmirun --mpi pmix")
-    variant("hwloc", default=True, when="+tools", description="pmirun finds the topology once a node")
+    variant("sodium", default=True, when="+pmirun", description="pmirun on several nodes")
+    variant("pmix", default=True, when="+pmirun", description="pmirun --mpi pmix")
+    variant("hwloc", default=True, when="+pmirun", description="pmirun finds the topology once a node")
 
     depends_on("c", type="build")
     depends_on("cmake@3.16:", type="build")
@@ -48,10 +49,13 @@ class Fencepost(CMakePackage):
         "hwloc": "FENCEPOST_HWLOC_H",
     }
 
+    def components(self):
+        return ["fencepost-" + variant for variant in ("pmirun", "tools") if self.spec.satisfies("+" + variant)]
+
     def cmake_args(self):
         args = [
             self.define("FENCEPOST_TESTS", False),
-            self.define_from_variant("FENCEPOST_EXAMPLES", "tools"),
+            self.define("FENCEPOST_EXAMPLES", bool(self.components())),
             # MPI programs are built by the tests and by their users, not here.
             self.define("FENCEPOST_MPICC_MPICH", False),
             self.define("FENCEPOST_MPICC_OPENMPI", False),
@@ -62,3 +66,11 @@ class Fencepost(CMakePackage):
             if not self.spec.satisfies("+" + variant):
                 args.append(self.define(variable, False))
         return args
+
+    def install(self, spec, prefix):
+        libraries = ["shmht", "pmiwire", "rankmap", "storwin", "asymreg"]
+        libraries += ["asymreg-ucx"] if spec.satisfies("+ucx") else []
+        libraries += ["asymreg-ibv"] if spec.satisfies("+verbs") else []
+        parts = [f"lib{library}-{part}" for library in libraries for part in ("runtime", "dev")]
+        for component in parts + self.components():
+            cmake("--install", self.build_directory, "--component", component)

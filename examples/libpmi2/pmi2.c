@@ -469,7 +469,8 @@ int PMIX_Ring_offered(void)
 
 /* ---- attributes ---- */
 
-/* PMIWIRE_OP_NODEATTR_GET, _WAIT or PMIWIRE_OP_JOBATTR. Not found is no error. */
+/* PMIWIRE_OP_NODEATTR_GET, _WAIT or PMIWIRE_OP_JOBATTR. Not found is an error only for a caller
+ * who does not ask whether it was. */
 static int get_attribute(uint32_t op, const char *name, char value[], int valuelen, int *found)
 {
     struct pmiwire_event ev = {0};
@@ -477,7 +478,7 @@ static int get_attribute(uint32_t op, const char *name, char value[], int valuel
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    if (!value || !found)
+    if (!value)
         return PMI2_ERR_INVALID_ARG;
     rc = core_enter();
     if (rc != PMI2_SUCCESS)
@@ -487,9 +488,10 @@ static int get_attribute(uint32_t op, const char *name, char value[], int valuel
     else
         rc = op == PMIWIRE_OP_JOBATTR ? PMIWIRE_ENOENT : core_own(name, &ev.value);
     rc = check_string(rc, &ev.value);
-    *found = rc == 0;
+    if (found)
+        *found = rc == 0;
     if (rc == PMIWIRE_ENOENT)
-        return core_leave(PMI2_SUCCESS);
+        return core_leave(found ? PMI2_SUCCESS : PMI2_ERR_INVALID_KEY);
     if (rc == 0 && give(ev.value, value, valuelen) != 0)
         return core_leave(PMI2_ERR_INVALID_VAL_LENGTH);
     return pmi2_leave(rc);
@@ -524,7 +526,8 @@ static int get_numbers(uint32_t op, const char *name, int array[], int arraylen,
     if (!array || !outlen || arraylen < 0)
         return PMI2_ERR_INVALID_ARG;
     rc = get_attribute(op, name, text, sizeof(text), found);
-    return rc == PMI2_SUCCESS && *found ? parse_numbers(text, array, arraylen, outlen) : rc;
+    return rc == PMI2_SUCCESS && (!found || *found) ? parse_numbers(text, array, arraylen, outlen)
+                                                    : rc;
 }
 
 int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor)

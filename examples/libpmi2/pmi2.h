@@ -80,6 +80,7 @@ int PMI2_KVS_Fence(void);
 int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
                  int *vallen);
 
+/* Attributes: where `found` is NULL, one that there is not is PMI2_ERR_INVALID_KEY. */
 int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor);
 int PMI2_Info_GetNodeAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
                                   int *found);

@@ -26,7 +26,7 @@
 #define AGENT_S 15 /* for the child to become the agent */
 
 /* The failure, for the reader of srun's output. */
-enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
+enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, BEGIN, STAGES };
 
 struct failure {
     int stage, err;
@@ -87,8 +87,9 @@ static bool close_at_exec(void)
     return d != NULL;
 }
 
-/* Becomes the agent. It reads the user's data only as the user. */
-static _Noreturn void be_agent(spank_t spank, int say)
+/* Becomes the agent, which says by a byte on its stdout, `up`, that it has begun. It reads the
+ * user's data only as the user. */
+static _Noreturn void be_agent(spank_t spank, int say, int up)
 {
     char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
                              path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -113,7 +114,7 @@ static _Noreturn void be_agent(spank_t spank, int say)
     if (write(step.control[1], text, strlen(text)) != (ssize_t)strlen(text))
         child_fail(say, RESOURCES, errno);
     snprintf(node, sizeof(node), "%u", step.node);
-    if (dup2(step.control[0], STDIN_FILENO) < 0 || dup2(step.control[0], STDOUT_FILENO) < 0 ||
+    if (dup2(step.control[0], STDIN_FILENO) < 0 || dup2(up, STDOUT_FILENO) < 0 ||
         !close_at_exec() || chdir("/") != 0)
         child_fail(say, RESOURCES, errno);
     for (uint32_t i = 0; i < step.n_ranks; i++)
@@ -153,22 +154,33 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Forks it, and waits until it is pmirun. A pipe packs small lines; a socket would hold 280. */
+/* Is the pipe readable, or its other end closed, within AGENT_S? No signal ends the wait. */
+static bool await_pipe(int fd)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    return ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
+                 &(struct timespec){.tv_sec = AGENT_S}, &all) > 0;
+}
+
+/* Forks it, and waits until it is pmirun and has begun. A pipe packs small lines; a socket would
+ * hold 280. */
 static struct failure fork_agent(spank_t spank)
 {
-    int say[2] = {-1, -1};
+    int say[2] = {-1, -1}, up[2] = {-1, -1};
     struct failure f = {FINE, 0};
-    sigset_t all;
     pid_t pid = -1;
+    char byte;
 
     if (pipe2(step.control, O_CLOEXEC) == 0 && pipe2(say, O_CLOEXEC) == 0 &&
-        fcntl(step.control[1], F_SETFL, O_NONBLOCK) == 0)
+        pipe2(up, O_CLOEXEC) == 0 && fcntl(step.control[1], F_SETFL, O_NONBLOCK) == 0)
         pid = fork();
     if (pid == 0) {
         setsid();
         pid = fork();
         if (pid == 0)
-            be_agent(spank, say[1]);
+            be_agent(spank, say[1], up[1]);
         if (pid < 0)
             child_fail(say[1], RESOURCES, errno);
         _exit(0);
@@ -176,18 +188,22 @@ static struct failure fork_agent(spank_t spank)
     if (pid < 0)
         f = (struct failure){RESOURCES, errno};
     close_fd(&say[1]);
+    close_fd(&up[1]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    sigfillset(&all); /* no signal ends the wait */
     while (pid > 0 && f.stage == FINE)
-        if (ppoll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1,
-                  &(struct timespec){.tv_sec = AGENT_S}, &all) <= 0)
+        if (!await_pipe(say[0]))
             f = (struct failure){EXEC, ETIMEDOUT};
         else if (read(say[0], &f, sizeof(f)) != sizeof(f))
             break; /* its end was closed by execve() */
         else if (f.stage == FINE)
             step.agent = (int)syscall(SYS_pidfd_open, f.err, 0);
+    if (f.stage == FINE && !await_pipe(up[0]))
+        f = (struct failure){BEGIN, ETIMEDOUT};
+    else if (f.stage == FINE && read(up[0], &byte, 1) != 1)
+        f = (struct failure){BEGIN, ESRCH};
     close_fd(&say[0]);
+    close_fd(&up[0]);
     return f;
 }
 
@@ -219,6 +235,7 @@ static void explain_failure(void)
                      " from srun: does srun's plugstack.conf have the plugin's line?",
         [CREDENTIAL] = "MUNGE refuses the step's secret",
         [EXEC] = "the agent cannot be executed",
+        [BEGIN] = "the agent ends before it has begun, or does not begin",
     };
     const struct failure *f = &step.failure;
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # debian.sh <tree> <folder>: builds the Debian packages into the folder, has lintian look at them, unpacks those of each library into an empty
-# root of their own, and builds and runs there the first program of the README that the package holds, shared and static, without access to
+# root of their own, and builds and runs there the first program of its README in fencepost-doc, shared and static, without access to
 # the tree: an empty environment, another working directory. With a third argument --packages it uses the packages in the folder.
 set -eu
 root=$1 out=$2
@@ -20,6 +20,8 @@ as_root=()
 lintian "${as_root[@]}" --tag-display-limit 0 -I --fail-on error,warning,info "$out"/fencepost_*.changes || fail "lintian"
 
 triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+dpkg-deb -x "$out"/fencepost-doc_[0-9]*.deb "$scratch/doc"
+perl "$root/tests/install/links.pl" "$scratch/doc" || fail "links of packaged pages"
 n=0
 for dev in "$out"/lib*-dev_*.deb; do
     name=${dev##*/lib}
@@ -32,9 +34,8 @@ for dev in "$out"/lib*-dev_*.deb; do
         dpkg-deb -x "$out"/lib"$library"0_[0-9]*.deb "$empty"
         dpkg-deb -x "$out"/lib"$library"-dev_[0-9]*.deb "$empty"
     done
-    doc=$(echo "$empty/usr/share/doc/lib$name-dev/README.md"*)
-    case $doc in *.gz) gunzip "$doc" && doc=${doc%.gz} ;; esac
-    sed -n '/^```c$/,/^```$/p' "$doc" | sed '1d;/^```$/,$d' > "$empty/example.c"
+    case $name in asymreg-*) doc=libasymreg/${name#*-} ;; *) doc=lib$name ;; esac
+    sed -n '/^```c$/,/^```$/p' "$scratch/doc/usr/share/doc/fencepost-doc/$doc/README.md" | sed '1d;/^```$/,$d' > "$empty/example.c"
     grep -q 'int main' "$empty/example.c" || fail "the README of lib$name-dev has no program"
     (
         cd "$empty"
@@ -58,25 +59,29 @@ for dev in "$out"/lib*-dev_*.deb; do
 done
 [ "$n" -ge 5 ] || fail "$n libraries only"
 
-mkdir "$scratch/examples"
-dpkg-deb -x "$out"/fencepost-examples_[0-9]*.deb "$scratch/examples"
-(cd / && env -i PATH=/usr/bin:/bin "$scratch/examples/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-examples"
-# update-alternatives makes it mpirun and mpiexec, and removal undoes that.
-dpkg-deb -e "$out"/fencepost-examples_[0-9]*.deb "$scratch/control"
-mkdir -p "$scratch/examples/etc/alternatives" "$scratch/examples/var/lib/dpkg/alternatives" "$scratch/examples/var/log"
-DPKG_ROOT=$scratch/examples sh "$scratch/control/postinst" configure > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "postinst"; }
-[ "$(readlink "$scratch/examples/etc/alternatives/mpiexec")" = /usr/bin/mpiexec.fencepost ] || fail "mpiexec.fencepost is no alternative of mpiexec"
-[ -L "$scratch/examples/usr/bin/mpirun" ] || fail "no mpirun"
-DPKG_ROOT=$scratch/examples sh "$scratch/control/prerm" remove > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "prerm"; }
-[ ! -L "$scratch/examples/usr/bin/mpirun" ] || fail "prerm leaves mpirun"
+mkdir "$scratch/pmirun"
+dpkg-deb -x "$out"/fencepost-pmirun_[0-9]*.deb "$scratch/pmirun"
+(cd / && env -i PATH=/usr/bin:/bin "$scratch/pmirun/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-pmirun"
+[ -x "$scratch/pmirun/usr/bin/mpiexec.fencepost" ] || fail "no mpiexec.fencepost"
+# It takes no name from an MPI, not by update-alternatives either.
+dpkg-deb -e "$out"/fencepost-pmirun_[0-9]*.deb "$scratch/control"
+if grep -r update-alternatives "$scratch/control"; then fail "fencepost-pmirun registers an alternative"; fi
+# What it loads by dlopen() it recommends, by the names of this release; it needs no MPI.
+recommends=$(dpkg-deb -f "$out"/fencepost-pmirun_[0-9]*.deb Recommends)
+for library in libpmix.so.2 libhwloc.so.15; do
+    package=$(dpkg-query -S "/usr/lib/$triplet/$library" | cut -d: -f1)
+    case ", $recommends, " in *", $package, "*) ;; *) fail "fencepost-pmirun recommends $recommends, which lacks $package" ;; esac
+done
+(cd / && env -i PATH=/usr/bin:/bin "$scratch/pmirun/usr/bin/pmirun" --info) > "$scratch/info"
+grep -q '^mpi: .* pmix$' "$scratch/info" && grep -q '^topology: *hwloc$' "$scratch/info" || { cat "$scratch/info"; fail "fencepost-pmirun is built without libpmix or hwloc"; }
 # The plugin for Slurm is a package of its own, which depends on Slurm's release and our programs; no other package has it.
 dpkg-deb -x "$out"/fencepost-slurm_[0-9]*.deb "$scratch/slurm"
 plugin=$scratch/slurm/usr/lib/$triplet/fencepost/slurm/fencepost.so
 for name in "/usr/bin/pmirun" "/usr/lib/$triplet/fencepost/libpmi.so.0"; do
     grep -qF "$name" "$plugin" || fail "the plugin does not know $name"
-    [ -e "$scratch/examples$name" ] || fail "fencepost-examples has no $name"
+    [ -e "$scratch/pmirun$name" ] || fail "fencepost-pmirun has no $name"
 done
-[ ! -e "$scratch/examples/usr/lib/$triplet/fencepost/slurm" ] || fail "fencepost-examples has the plugin"
-dpkg-deb -f "$out"/fencepost-slurm_[0-9]*.deb Depends | grep -E 'fencepost-examples \(=.*slurm-client \(>= [0-9.]+\), slurm-client \(<< .*libmunge2' ||
+[ ! -e "$scratch/pmirun/usr/lib/$triplet/fencepost/slurm" ] || fail "fencepost-pmirun has the plugin"
+dpkg-deb -f "$out"/fencepost-slurm_[0-9]*.deb Depends | grep -E 'fencepost-pmirun \(=.*slurm-client \(>= [0-9.]+\), slurm-client \(<< .*libmunge2' ||
     fail "fencepost-slurm depends on $(dpkg-deb -f "$out"/fencepost-slurm_[0-9]*.deb Depends)"
-if dpkg-deb -f "$out"/fencepost-examples_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi
+if dpkg-deb -f "$out"/fencepost-pmirun_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-pmirun needs an MPI"; fi

@@ -3,7 +3,9 @@
 # accept each page, and the pages that it refers to are installed too.
 . "$(dirname "$0")/common.sh"
 export LC_ALL=C.UTF-8
-DESTDIR=$scratch/stage "$CMAKE" --install "$BUILD" --component fencepost-tools > "$scratch/log" || { cat "$scratch/log"; fail "cmake --install"; }
+for component in fencepost-pmirun fencepost-tools; do
+    DESTDIR=$scratch/stage "$CMAKE" --install "$BUILD" --component $component > "$scratch/log" || { cat "$scratch/log"; fail "cmake --install"; }
+done
 bin=$(find "$scratch/stage" -type d -name bin)
 man=$(find "$scratch/stage" -type d -name man1)
 man=${man%/man1}

@@ -41,6 +41,6 @@ rpmspec -q --qf '%{name} %{version}\n' "$tree/cmake/rpm/fencepost.spec" | sort >
 for library in "$@"; do
     printf '%s\n' "lib$library $version" "lib$library-devel $version"
 done > "$scratch/wanted"
-printf '%s\n' "fencepost $version" "fencepost-tools $version" "fencepost-slurm $version" >> "$scratch/wanted"
+printf '%s\n' "fencepost $version" "fencepost-pmirun $version" "fencepost-tools $version" "fencepost-doc $version" "fencepost-slurm $version" >> "$scratch/wanted"
 sort "$scratch/wanted" | diff - "$scratch/packages" || fail "fencepost.spec does not make these packages"
 echo "package.py: $(wc -l < "$scratch/variables") variables; fencepost.spec: $(wc -l < "$scratch/packages") packages"

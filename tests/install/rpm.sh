@@ -32,5 +32,8 @@ for library in "$@"; do
     LD_LIBRARY_PATH=${pc%/pkgconfig} "$scratch/example" true || fail "the program with lib$library"
 done
 [ "$(rpm -qlp "$scratch"/top/RPMS/*/fencepost-slurm-*.rpm | grep -c '/fencepost/slurm/fencepost\.so$')" = 1 ] || fail "fencepost-slurm has no plugin"
-(cd / && "$scratch/root/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-tools"
+(cd / && "$scratch/root/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-pmirun"
+rpm -qp --recommends "$scratch"/top/RPMS/*/fencepost-pmirun-*.rpm | grep -qx pmix || fail "fencepost-pmirun does not recommend pmix"
+[ ! -e "$scratch/root/usr/bin/mpirun" ] && [ ! -e "$scratch/root/usr/bin/mpiexec" ] || fail "a package has mpirun or mpiexec"
+perl "$tree/tests/install/links.pl" "$scratch/root/usr/share/doc" || fail "links"
 echo "$(ls "$scratch"/top/RPMS/*/*.rpm | wc -l) packages; the programs of $# READMEs run from them"

@@ -504,6 +504,21 @@ static void do_threads(void)
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+/* A caller need not ask whether an attribute was found, as Flux's pmi2_info does not. */
+static void do_attributes(void)
+{
+    char value[PMI2_MAX_ATTRVALUE + 1] = "";
+    int n, array[1] = {0};
+
+    CHECK(PMI2_Info_GetJobAttr("universeSize", value, sizeof(value), NULL) == PMI2_SUCCESS);
+    CHECK(atoi(value) >= size);
+    CHECK(PMI2_Info_GetJobAttrIntArray("universeSize", array, 1, &n, NULL) == PMI2_SUCCESS);
+    CHECK(n == 1 && array[0] == atoi(value));
+    CHECK(PMI2_Info_GetJobAttr("none", value, sizeof(value), NULL) == PMI2_ERR_INVALID_KEY);
+    CHECK(PMI2_Info_GetNodeAttr("none", value, sizeof(value), NULL, 0) == PMI2_ERR_INVALID_KEY);
+    CHECK(PMI2_Info_GetJobAttrIntArray("none", array, 1, &n, NULL) == PMI2_ERR_INVALID_KEY);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
@@ -532,6 +547,8 @@ int main(int argc, char **argv)
         do_orphans(argument);
     else if (strcmp(mode, "threads") == 0)
         do_threads();
+    else if (strcmp(mode, "attributes") == 0)
+        do_attributes();
     else
         CHECK(strcmp(mode, "no-descriptor") == 0);
     CHECK(PMI2_Finalize() == PMI2_SUCCESS);

@@ -51,6 +51,7 @@ gets)
         job 0 $shm -n 2 -- threads
     done
     job 0 -n 3 -- many
+    job 0 --universe-size 9 -n 2 -- attributes
     ;;
 rounds) job 0 -n 2 -- rounds "$rounds" ;;
 full)

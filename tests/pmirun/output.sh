@@ -33,8 +33,13 @@ e" ] || fail "stdout and stderr"
 # Nobody reads.
 (timeout 20 "$pmirun" -n 2 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
 [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
-timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err" || fail "closed stdout"
-timeout 20 "$pmirun" -n 2 sh -c 'echo x; echo y >&2' >&- 2>&- <&- || fail "closed stdin, stdout, stderr"
+# Nobody can read: that is an error once there is output.
+timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err"
+[ $? = 252 ] || fail "closed stdout"
+err_has "cannot write to stdout: Bad file descriptor"
+timeout 20 "$pmirun" -n 2 sh -c 'echo x; echo y >&2' >&- 2>&- <&-
+[ $? = 252 ] || fail "closed stdin, stdout, stderr"
+timeout 20 "$pmirun" -n 2 sh -c 'echo y >&2' >&- 2> "$dir/err" || fail "closed stdout, and no output"
 timeout 20 "$pmirun" -n 2 yes > /dev/full 2> "$dir/err"
 [ $? = 252 ] || fail "a full disk"
 err_has "cannot write to stdout"

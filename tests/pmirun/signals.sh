@@ -103,8 +103,20 @@ for p in $(others_pids "sleep $mark"); do
 done
 kill -TERM $pid
 wait $pid
-# Leftovers of a rank, daemons too, end with the job.
+# Leftovers of a rank, daemons too, end with the job, which names them.
 run 0 -n 2 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
+[ "$(grep -c 'process [0-9]* ([a-z]*) outlives the rank that has started it, and is ended' "$dir/err")" = 2 ] || fail "leftovers are not named"
+# By hydra's rules one that has a rank's connection and output takes its place.
+run 0 --ends hydra -n 3 sh -c "(sleep 0.5; $raw pgf && echo done) & exit 0"
+[ "$(grep -cx done "$dir/out")" = 3 ] || fail "not three that take their ranks' places"
+[ "$(wc -c < "$dir/err")" = 0 ] || fail "stderr is not empty"
+run 0 --ends hydra -n 2 sh -c "sleep $mark > /dev/null 2>&1 & exit 0" # not one that has its connection alone: it is left running
+are "sleep $mark" 2 || fail "not two left running"
+for p in $(others_pids "sleep $mark"); do kill -9 "$p"; done
+ln -s "$(realpath "$raw")" "$dir/left"
+run 7 --ends hydra -n 1 sh -c "(sleep 0.5; $dir/left sleep) & exit 0" : -n 1 sh -c "sleep 2; $raw abort 7"
+none_of "$dir/left sleep" || fail "left behind by an abort: $(others_pids "$dir/left sleep")"
+run 124 --ends hydra --timeout 1 -n 2 sh -c "(trap '' TERM; sleep $mark) & exit 0"
 for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
 run 0 -n 1 sh -c "(trap '' TERM; exec sleep $mark) & exit 0"
 for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done

@@ -12,6 +12,17 @@ run 0 -n 1 --pmi-port "$raw" spawn 2 "${raw##*/}" child -- path "${raw%/*}"
 [ "$(grep -c '^child [01] of 2' "$dir/out")" = 2 ] || fail "2 children by path"
 run 0 -n 1 "$raw" spawn 2 /no/such/program
 out_has 'rc=[^0]'
+! grep -q 'other ranks' "$dir/err" || fail "one rank has others"
+printf '\177ELF-broken' > "$dir/broken"
+chmod +x "$dir/broken"
+for where in '' '-N 2 --launch fork'; do
+    [ -z "$where" ] || several || continue
+    for program in /no/such/program "$dir/broken"; do
+        run 0 $where -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 2 $program"
+        out_has 'rc=[^0]'
+        err_has 'MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever'
+    done
+done
 run 0 -n 1 "$raw" spawn 2 "$raw" child -- host elsewhere.example
 out_has 'rc=[^0]'
 err_has 'this node only'
@@ -21,8 +32,6 @@ err_has 'no such working directory'
 run 0 -n 1 "$raw" spawn 2 /etc/passwd/prog -- wd /
 out_has 'rc=[^0]'
 err_has '/etc/passwd/prog: Not a directory'
-printf '\177ELF-broken' > "$dir/broken"
-chmod +x "$dir/broken"
 run 0 -n 1 "$raw" spawn 2 "$dir/broken"
 out_has 'rc=[^0]'
 run 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'

@@ -110,6 +110,10 @@ test_auto() {
     out_has "^OMPI_MCA_orte_tmpdir_base=$TMPDIR/pmirun-[0-9a-f]*-[0-9a-f]*$"
     out_has '^OMPI_MCA_btl_vader_backing_directory=/dev/shm/pmirun-[0-9a-f]*-[0-9a-f]*$'
     out_has '^OMPI_MCA_shmem=mmap$'
+    run 0 --mpi openmpi -n 2 "$dir/v5_program"
+    err_times 1 'warning: a program is linked with Open MPI 5, which has no component for Flux: each process starts as rank 0 of 1; remove --mpi openmpi$'
+    run 0 --mpi openmpi -n 2 "$dir/v4_program"
+    ! grep -q warning "$dir/err" || fail "Open MPI 4 causes a warning"
     way openmpi "$dir/behind_program" # a library of it needs Open MPI, and Debian's folder of components
     offers_pmix sh -c "exec $dir/plain"
     for wrapper in env nice 'timeout 50'; do offers_pmix $wrapper "$dir/plain"; done

@@ -46,13 +46,13 @@ group_client() {
     if $several; then # on one node libpmix does all of it
         for word in fence connect; do
             run 254 4 far_client early $word
-            says 3 "^$word: LOST_CONNECTION$"
+            says 3 "^$word: \\(PMIX_ERR_\\)\\?LOST_CONNECTION$"
             grep -q 'rank 3 .*has finalized: a .* that other ranks wait in cannot complete; stopping the job$' "$dir/err" ||
                 fail "the cause is not said"
         done
     fi
     run 0 4 far_client early modex
-    says 3 '^modex: \(NOT-FOUND\|TIMEOUT\)$' # TIMEOUT: libpmix's own, of a rank on the same node
+    says 3 '^modex: \(NOT-FOUND\|TIMEOUT\|PMIX_ERR_NOT_FOUND\|PMIX_ERR_TIMEOUT\)$' # TIMEOUT: libpmix's own, of a rank on the same node
 }
 
 group_mpi() {

@@ -184,9 +184,14 @@ refuses() {
     plug /bin/true
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has '/bin/true does not start'
-    printf '#!/bin/sh\n[ "$1" = --step ] || exit 3\n[ ! -e "%s/once" ] || rm "$0"\nexec "%s/pmirun" "$@"\n' "$dir" "$dir" > "$dir/shim"
+    printf '#!/bin/sh\n[ "$1" = --step ] || { [ ! -e "%s/begins" ] || echo; exit 3; }\n[ ! -e "%s/once" ] || rm "$0"\nexec "%s/pmirun" "$@"\n' "$dir" "$dir" "$dir" > "$dir/shim"
     chmod 755 "$dir/shim"
     plug "$dir/shim"
+    local begun=$SECONDS
+    step bad -N 2 -n 2 --fencepost sleep "$mark"
+    err_has 'fencepost: node [01]: the agent ends before it has begun, or does not begin: .*/shim: No such process'
+    [ $((SECONDS - begun)) -lt 40 ] || fail "an agent that ends at once is noticed after $((SECONDS - begun)) s"
+    touch "$dir/begins"
     FENCEPOST_OPTIONS='--start-timeout 1' step bad -N 2 -n 2 --fencepost sleep "$mark"
     err_has 'no answer within 1 s'
     err_has 'its PMI server has ended: ending the step'
@@ -241,7 +246,7 @@ ends() {
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' exit 5 inited"
     err_has 'rank 2 .* exited with status 5 after PMI init, without finalize'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 1 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' die 9 inited"
-    err_has 'rank 1 .* died of signal 9'
+    err_has 'rank 1 .* died of signal 9 (Killed), as when Slurm cancels the step or its time is over'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 3 ] || exec '$dir/rawpmi' pgf; exit 0" # never joins: the others wait for it
     err_has 'rank 3 .* has ended without PMI init'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 0 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' abort 7"

@@ -66,12 +66,11 @@ int fleet_init(struct fleet *fleet, const struct signals *signals)
     limit = raise_limit(fleet) / 4 / SLOTS; /* not over a quarter of all */
     fleet->n = limit < 1 ? 1 : limit < FLIGHTS ? (unsigned)limit : FLIGHTS;
 
-    /* 0, 1 and 2 must be open, or our own descriptors would become the ranks' stdout. */
-    do {
-        fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
-            return -errno;
-    } while (fd <= STDERR_FILENO);
+    if (!open_standard())
+        return -errno;
+    fd = open("/dev/null", O_RDWR);
+    if (fd < 0)
+        return -errno;
     fleet->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, fleet_fd_end(fleet));
     if (fleet->null_fd < 0) /* EINVAL: the limit on descriptors is below that */
         return errno == EINVAL ? -EMFILE : -errno;

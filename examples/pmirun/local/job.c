@@ -24,8 +24,9 @@
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
 /* an abort waits this long for the end of a rank that hung up */
-#define DYING_NS NS_PER_S
-#define NODES_NS (50 * NS_PER_MS) /* and this long for reports of other nodes */
+#define DYING_NS     NS_PER_S
+#define NODES_NS     (50 * NS_PER_MS) /* and this long for reports of other nodes */
+#define SAID_AT_MOST 4u               /* processes that are ended with their rank, by name */
 /* for processes to end by themselves when a collective cannot complete */
 #define STUCK_NS NS_PER_S
 
@@ -289,6 +290,9 @@ void job_set_status(struct pmirun *pr, int status)
     pr->status_set = true;
 }
 
+/* Signals the descendants whose rank has ended, 0: none. True if there are any. */
+static bool signal_leftovers(struct pmirun *pr, int sig);
+
 /* Each rank leads a process group, so that a wrapper's children are reached too. */
 static void signal_rank(const struct rank *r, int sig)
 {
@@ -306,6 +310,8 @@ void job_kill_all(struct pmirun *pr, int sig)
     for (struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
             signal_rank(&job->ranks[i], sig);
+    if (pr->leftovers.n_serving)
+        (void)signal_leftovers(pr, sig);
 }
 
 void job_stop(struct pmirun *pr, int status)
@@ -541,9 +547,12 @@ static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
         job_stop(pr, STATUS_SIGNAL + sig);
         return;
     }
-    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)",
+    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s",
              rank_name(pr, r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
-             dumped ? ", core dumped" : "");
+             dumped ? ", core dumped" : "",
+             pr->opt.launch == LAUNCH_STEP && (sig == SIGKILL || sig == SIGTERM)
+                 ? ", as when Slurm cancels the step or its time is over"
+                 : "");
     ended_badly(pr, r, STATUS_SIGNAL + sig, text);
 }
 
@@ -690,10 +699,47 @@ void job_free_ended(struct pmirun *pr)
     }
 }
 
+/* By hydra's rules a job waits for processes that have a rank's output. If they have its PMI
+ * connection too, the rank ends well when either ends. */
+static bool is_outlived(struct pmirun *pr, struct rank *r, const siginfo_t *si)
+{
+    if (!pr->opt.as_hydra || pr->stopping || si->si_code != CLD_EXITED || si->si_status)
+        return false;
+    pmi_read_all(pr, r);
+    if (!r->conn)
+        return false;
+    trace(pr, "%u:%u pid %d has left its PMI connection to another process", r->job->number,
+          r->number, (int)r->pid);
+    rank_index_remove(&pr->by_pid, r);
+    guard_remove(pr, r->pid);
+    r->outlived = true;
+    pr->leftovers.n_serving++;
+    return true;
+}
+
+void job_rank_closed(struct pmirun *pr, struct rank *r)
+{
+    siginfo_t si = {.si_code = CLD_EXITED};
+
+    if (!r->outlived)
+        return;
+    r->outlived = false;
+    pr->leftovers.n_serving--;
+    job_rank_exited(pr, r, &si);
+}
+
+void job_rank_silent(struct pmirun *pr, struct rank *r)
+{
+    if (r->outlived && !output_is_open(&r->out) && !output_is_open(&r->err))
+        pmi_drain(pr, r);
+}
+
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 {
     struct job *job = r->job;
 
+    if (is_outlived(pr, r, si))
+        return;
     r->state = RANK_EXITED;
     r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
     rank_index_remove(&pr->by_pid, r);
@@ -781,14 +827,52 @@ static bool is_inherited(const struct leftovers *leftovers, pid_t pid)
     return false;
 }
 
+static void say_ended(struct pmirun *pr, int pid)
+{
+    char path[64], name[16] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    f = fopen(path, "re");
+    if (f && fscanf(f, "%15[^\n]", name) == 1 && pr->leftovers.n_said++ < SAID_AT_MOST)
+        say(pr,
+            "process %d (%s) outlives the rank that has started it, and is ended; --ends hydra "
+            "lets it run",
+            pid, name);
+    if (f)
+        fclose(f);
+}
+
+static bool signal_leftovers(struct pmirun *pr, int sig)
+{
+    char path[64];
+    bool found = false;
+    FILE *f;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        if (is_inherited(&pr->leftovers, pid) || rank_index_find(&pr->by_pid, (uint32_t)pid))
+            continue;
+        found = true;
+        trace(pr, "process %d outlives its rank: signal %d", pid, sig);
+        if (sig == SIGTERM && !pr->stopping)
+            say_ended(pr, pid);
+        if (sig)
+            kill(pid, sig);
+        if (sig == SIGTERM)
+            kill(pid, SIGCONT);
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
 bool job_sweep(struct pmirun *pr)
 {
     struct timer *sweep = &pr->leftovers.sweep;
-    char path[64];
-    bool found = false;
     int sig;
-    FILE *f;
-    int pid;
 
     if (pr->leftovers.clean || (pr->opt.as_hydra && !pr->stopping))
         return true;
@@ -800,21 +884,7 @@ bool job_sweep(struct pmirun *pr)
     if (timer_passed(pr, &pr->kill))
         sig = SIGKILL;
     job_reap(pr);
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    f = fopen(path, "re");
-    while (f && fscanf(f, "%d", &pid) == 1) {
-        if (is_inherited(&pr->leftovers, pid))
-            continue;
-        found = true;
-        trace(pr, "process %d outlives its rank: signal %d", pid, sig);
-        if (sig)
-            kill(pid, sig);
-        if (sig == SIGTERM)
-            kill(pid, SIGCONT);
-    }
-    if (f)
-        fclose(f);
+    pr->leftovers.clean = !signal_leftovers(pr, sig);
     timer_set(pr, sweep, pr->now_ns + SWEEP_EVERY_NS, NULL);
-    pr->leftovers.clean = !found;
     return pr->leftovers.clean;
 }

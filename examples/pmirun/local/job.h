@@ -44,6 +44,7 @@ struct rank {
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
     bool hung_up;       /* its connection ended between init and finalize */
     bool aborted;       /* it has asked for the end of all */
+    bool outlived;      /* it has ended; what it left behind has its connection and output */
     uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
     bool token_used;
     struct conn *conn;
@@ -121,6 +122,8 @@ struct stuck {
 struct leftovers {
     pid_t *inherited; /* children of this process before main(): not pmirun's */
     size_t n_inherited;
+    uint32_t n_serving;  /* ranks that they have outlived and whose connection they use */
+    uint32_t n_said;     /* lines about those that were ended */
     struct timer filter; /* until then they may end by themselves; not set: ranks still run */
     struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
     bool clean;          /* no process of ours is left */
@@ -143,6 +146,9 @@ void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
 void job_var(struct job *job, char *owned);
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
+/* A rank's connection has been closed; a stream of its output has. */
+void job_rank_closed(struct pmirun *pr, struct rank *r);
+void job_rank_silent(struct pmirun *pr, struct rank *r);
 /* A spawn failed with -errno: ends the processes it started and notifies the spawner. */
 void job_abandon(struct pmirun *pr, struct job *job, int err);
 /* A rank entered or left init ... finalize, or called abort. */

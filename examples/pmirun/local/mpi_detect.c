@@ -218,7 +218,7 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
     if (fd >= 0)
         close(fd);
     if (elf && needs.interp[0] && (own.openmpi || own.pmix || (own.other && !own.pmi)) &&
-        pr->opt.mpi == MPI_AUTO) {
+        pr->opt.mpi != MPI_PMI) {
         if (clock_ns() < f->end_ns)
             note_list(pr, app, needs.interp, &own);
         else
@@ -338,6 +338,10 @@ static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
     job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
     /* Open MPI looks for System V's by making a segment, which a kill leaves behind. */
     job_var(job, xprintf("OMPI_MCA_shmem=mmap"));
+    /* Nodes that are all on this host: Open MPI 5 does not reach a host's own address by its
+     * network, and leaves the loopback out unless told. Both lists at once are an error there. */
+    if (pr->opt.one_host && !getenv("OMPI_MCA_btl_tcp_if_exclude"))
+        job_var(job, xprintf("OMPI_MCA_btl_tcp_if_include=127.0.0.0/8"));
     job->yields = is_crowded(pr, job);
     if (job->yields)
         job_var(job, xprintf("OMPI_MCA_mpi_yield_when_idle=1"));
@@ -478,7 +482,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     struct found f = {0};
     int status;
 
-    if (way == MPI_AUTO || way == MPI_PMI)
+    if (way != MPI_PMIX)
         note_programs(pr, job, &f);
     status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
     if (status == 0)
@@ -496,7 +500,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     }
     if (status)
         return status;
-    job->misled = way == MPI_PMI && f.openmpi;
+    job->misled = f.openmpi && (way == MPI_PMI || (way == MPI_OPENMPI && !f.openmpi4));
     if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->misled &&
         (job->way == MPI_PMI || job->offers_pmix) &&
         (!pr->agent || job->node_of[0] == agent_node(pr))) /* one of the nodes looks */
@@ -513,8 +517,11 @@ void way_report(struct pmirun *pr, const struct job *job)
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
         say(pr,
-            "warning: a program is linked with Open MPI, which does not speak PMI by itself: each "
-            "process starts as rank 0 of 1; remove --mpi pmi");
+            "warning: a program is linked with Open MPI%s: each process starts as rank 0 of 1; "
+            "remove --mpi %s",
+            job->way == MPI_PMI ? ", which does not speak PMI by itself"
+                                : " 5, which has no component for Flux",
+            way_name(job));
 }
 
 /* ---- an MPI that nothing proved ---- */

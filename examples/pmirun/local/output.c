@@ -64,7 +64,7 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
         sk->how = HOW_SEND;
     } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
         sk->how = HOW_PLAIN;
-    } else {
+    } else if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) { /* else a write is an error */
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (own >= 0) {
@@ -531,6 +531,8 @@ void output_close(struct pmirun *pr, struct stream *st)
     st->part = NULL;
     st->part_cap = 0;
     pr->output.n_streams--;
+    if (st->rank)
+        job_rank_silent(pr, st->rank);
 }
 
 static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events)

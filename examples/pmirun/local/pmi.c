@@ -189,6 +189,8 @@ static void close_conn(struct pmirun *pr, struct conn *c)
         c->next = pr->conns.grave;
         pr->conns.grave = c;
     }
+    if (c->rank)
+        job_rank_closed(pr, c->rank);
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
@@ -341,19 +343,23 @@ static void on_pmi_event(struct pmirun *pr, struct source *src, uint32_t events)
     pmi_conn_flush(pr, c);
 }
 
-void pmi_drain(struct pmirun *pr, struct rank *r)
+void pmi_read_all(struct pmirun *pr, struct rank *r)
 {
     struct conn *c = r->conn;
     struct pmiwire_info_conn info;
 
-    if (!c)
-        return;
-    while (c->src.fd >= 0 && pmi_conn_read(pr, c)) {
+    while (c && c->src.fd >= 0 && pmi_conn_read(pr, c)) {
         pmiwire_conn_query(c->pmi, &info);
         if (info.state == PMIWIRE_CONN_FAILED)
             break;
     }
-    close_conn(pr, c);
+}
+
+void pmi_drain(struct pmirun *pr, struct rank *r)
+{
+    pmi_read_all(pr, r);
+    if (r->conn)
+        close_conn(pr, r->conn);
 }
 
 void pmi_flush_ready(struct pmirun *pr)

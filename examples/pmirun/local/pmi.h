@@ -36,7 +36,8 @@ int pmi_init(struct pmirun *pr);
 void pmi_tick(struct pmirun *pr); /* pr->tick: the engine, and PMIx, every half second */
 int pmi_attach(struct pmirun *pr, struct rank *r, int fd); /* takes fd */
 struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err);
-void pmi_drain(struct pmirun *pr, struct rank *r); /* reads the last bytes of an exited rank */
+void pmi_read_all(struct pmirun *pr, struct rank *r); /* what there is now */
+void pmi_drain(struct pmirun *pr, struct rank *r);    /* the same, and closes its connection */
 void pmi_flush_ready(struct pmirun *pr);
 /* Writes the answers that are ready for a job's ranks, without closing a connection. */
 void pmi_send_answers(struct pmirun *pr, const struct job *job);

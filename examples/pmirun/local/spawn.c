@@ -150,6 +150,13 @@ void spawn_free_apps(struct app *apps, uint32_t n)
     free(apps);
 }
 
+/* MPICH and Open MPI tell the error to the rank that has asked, and to no other. */
+static void say_who_waits(struct pmirun *pr, const struct job *job)
+{
+    if (job->n_ranks > 1)
+        say(pr, "MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
+}
+
 /* The requested programs; reports those that cannot be started, and sets *bad if there is one. */
 static struct app *make_apps(struct pmirun *pr, const struct rank *by,
                              const struct pmiwire_spawn *req, bool *bad)
@@ -259,6 +266,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.way = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO; /* who asks by PMI may have PMIx too */
     plan.node_of = bad ? NULL : place_spawned(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
+        say_who_waits(pr, by->job);
         free(plan.node_of);
         spawn_free_apps(plan.apps, req->n_cmds);
         return -EINVAL;
@@ -312,6 +320,8 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
 
 void spawn_launched(struct pmirun *pr, struct job *job, int err)
 {
+    if (err && !pr->agent)
+        say_who_waits(pr, pr->jobs);
     if (pr->head)
         head_answer_spawn(pr, job, err);
     else if (pr->agent)

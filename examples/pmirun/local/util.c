@@ -6,6 +6,7 @@
 #include "pmirun.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,18 @@ void die(int status, const char *format, ...)
     fputc('\n', stderr);
     va_end(ap);
     exit(status);
+}
+
+bool open_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 void *xrealloc(void *p, size_t bytes)

@@ -35,6 +35,9 @@ char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
 const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* Opens those of 0, 1 and 2 that are closed, or our own descriptors would get these numbers: for
+ * reading alone, so that a write there is an error and not lost. False: errno. */
+bool open_standard(void);
 /* A line to stderr with our name in front, in turn with the ranks' lines. */
 void say(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void trace(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -643,18 +643,6 @@ void nodes_stop(struct pmirun *pr)
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
-/* 0, 1 and 2 must be open, or the next descriptor would become our own stdout. */
-static void open_standard(void)
-{
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 void head_set_up(struct pmirun *pr)
 {
     static struct nodes nodes;
@@ -663,7 +651,7 @@ void head_set_up(struct pmirun *pr)
 
     pr->nodes = &nodes;
     pr->head = true;
-    open_standard();
+    (void)open_standard(); /* a failure comes again below */
     job_note_inherited(pr);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));

@@ -99,7 +99,6 @@ struct step *step_join(const char *node, const char *ranks)
     uint32_t number, fd;
     bool ok;
 
-    set_null(STDOUT_FILENO);
     reset_signals();
     be_mortal();
     memset(s, 0, sizeof(*s));
@@ -113,6 +112,9 @@ struct step *step_join(const char *node, const char *ranks)
     if (!ok || *ranks)
         die(STATUS_USAGE, "agent: its arguments are not NODE RANK:DESCRIPTOR,...: only the plugin "
                           "for Slurm starts it");
+    if (write(STDOUT_FILENO, "", 1) != 1) /* slurmstepd waits for this */
+        die(STATUS_NODE, "agent: slurmstepd has gone");
+    set_null(STDOUT_FILENO);
     return s;
 }
 
