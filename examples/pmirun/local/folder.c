@@ -17,7 +17,8 @@
 #define _GNU_SOURCE
 #include "folder.h"
 
-#include "pmirun.h"
+#include "guard.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -189,9 +190,8 @@ bool folder_remove(const char *key)
     return gone;
 }
 
-bool folder_remove_all(struct pmirun *pr)
+bool folder_remove_all(struct folders *f)
 {
-    struct folders *f = &pr->folders;
     bool any = false;
 
     for (int i = 0; i < FOLDER_PLACES; i++) {
@@ -199,13 +199,13 @@ bool folder_remove_all(struct pmirun *pr)
         free(f->path[i]);
         f->path[i] = NULL;
     }
-    return !any || folder_remove(pr->guard.key);
+    return !any || folder_remove(f->key);
 }
 
 /* ---- what others have left behind ---- */
 
 /* Removes the folders whose owners are dead. */
-static void sweep_place(struct pmirun *pr, const char *place)
+static void sweep_place(const char *place)
 {
     DIR *d = opendir(place);
     const struct dirent *e;
@@ -224,8 +224,7 @@ static void sweep_place(struct pmirun *pr, const char *place)
         if (folder < 0)
             continue;
         if (flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
-            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", place,
-                  e->d_name);
+            trace("%s/%s was left behind by a pmirun that was killed: removed", place, e->d_name);
         close(folder);
     }
     if (d)
@@ -271,16 +270,15 @@ static int make_folder(const char *path)
     return -1;
 }
 
-const char *folder_get(struct pmirun *pr, enum folder_place place)
+const char *folder_get(struct folders *f, enum folder_place place)
 {
-    struct folders *f = &pr->folders;
     const char *where = folder_where(place);
     char name[NAME_BYTES], *path;
 
     if (f->path[place])
         return f->path[place];
-    sweep_place(pr, where);
-    folder_name(pr->guard.key, name);
+    sweep_place(where);
+    folder_name(f->key, name);
     path = xprintf("%s/%s", where, name);
     f->lock[place] = make_folder(path);
     if (f->lock[place] < 0) {

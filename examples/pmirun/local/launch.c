@@ -29,9 +29,19 @@
 #include "launch.h"
 
 #include "bind.h"
-#include "pmirun.h"
+#include "guard.h"
+#include "input.h"
+#include "job.h"
+#include "loop.h"
+#include "output.h"
+#include "pmi.h"
+#include "port.h"
+#include "progress.h"
 #include "rawcall.h"
+#include "role.h"
+#include "signals.h"
 #include "spawn.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,8 +101,11 @@ struct flight {
 };
 
 struct launcher {
+    struct jobs *jobs;
+    struct output *output;
+    struct input *input;
+    const struct signals *signals; /* as they were before pmirun changed them */
     pid_t parent;
-    const struct pmirun *pr;
     struct flight flights[FLIGHTS];
     struct rlimit orig_nofile;
     bool nofile_raised;
@@ -108,16 +121,12 @@ struct launcher {
     enum stage failed_stage;
 };
 
-static int init_launcher(struct pmirun *pr)
+static int init_launcher(struct launcher *l)
 {
-    struct launcher *l;
     rlim_t limit;
     int fd;
 
-    guard_start(pr); /* first: it copies us, and our descriptors by then */
-    l = calloc(1, sizeof(*l));
-    if (!l)
-        return -ENOMEM;
+    guard_start(l->jobs->guard); /* first: it copies us, and our descriptors by then */
     if (getrlimit(RLIMIT_NOFILE, &l->orig_nofile) != 0)
         return -errno;
     limit = l->orig_nofile.rlim_max;
@@ -159,51 +168,57 @@ static int init_launcher(struct pmirun *pr)
     /* Before Linux 5.9 there is no close_range(), and a container's filter may refuse unshare(). */
     l->copies = syscall(SYS_close_range, ~0u, ~0u, 0) != 0 && unshare(CLONE_FILES) != 0;
     l->parent = getpid();
-    l->pr = pr;
-    pr->launcher = l;
     return 0;
 }
 
-void launch_init(struct pmirun *pr)
+void launch_init(struct jobs *jobs, struct output *output, struct input *input,
+                 const struct signals *signals)
 {
-    int err = init_launcher(pr);
+    struct launcher *l = xrealloc(NULL, sizeof(*l));
+    int err;
+
+    memset(l, 0, sizeof(*l));
+    l->jobs = jobs;
+    l->output = output;
+    l->input = input;
+    l->signals = signals;
+    err = init_launcher(l);
 
     if (err)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
+    jobs->launcher = l;
 }
 
 /* Gives back the descriptors of all flights but the first n. */
-static void keep_flights(struct pmirun *pr, int n)
+static void keep_flights(struct launcher *l, int n)
 {
-    struct launcher *l = pr->launcher;
-
-    launch_land_all(pr);
+    launch_land_all(l);
     for (; l->n_flights > n; l->n_flights--)
         for (int i = 0; i < SLOTS; i++)
             close(l->flights[l->n_flights - 1].fd + i);
     l->fd_end = FD_SLOTS + SLOTS * l->n_flights; /* their next users may lack close-on-exec */
 }
 
-int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
+int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
-    struct launcher *l = pr->launcher;
     struct rlimit now;
     uint64_t n = n_more, spare;
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return 0;
-    for (const struct job *job = pr->launch; job; job = job->next_launch)
+    for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
     /* One flight is enough: more only make a start faster. */
-    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + pr->output.n_streams + pr->conns.n;
-    *need += n * ((pr->opt.stdin_rank == STDIN_ALL) + (pr->opt.outfile != NULL) +
-                  (pr->opt.errfile != NULL));
+    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + l->output->n_streams +
+            l->jobs->pmi->n_conns;
+    *need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
+                  (l->jobs->opt->errfile != NULL));
     *have = now.rlim_cur;
     if (*need > *have)
         return -EMFILE;
     spare = (*have - *need) / SLOTS;
     if (spare + 1 < (uint64_t)l->n_flights)
-        keep_flights(pr, (int)spare + 1);
+        keep_flights(l, (int)spare + 1);
     return 0;
 }
 
@@ -389,10 +404,9 @@ static size_t own_strings(const struct options *opt, const struct job *job)
 }
 
 /* The strings of a program's environment. The first are different in each rank. */
-static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
+static void build_env(struct launcher *l, const struct job *job, struct app *app)
 {
-    struct launcher *l = pr->launcher;
-    size_t n = own_strings(&pr->opt, job), n_users, count = 0, n_vars = 0;
+    size_t n = own_strings(l->jobs->opt, job), n_users, count = 0, n_vars = 0;
     char **e;
 
     while (environ[count])
@@ -400,8 +414,8 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
     while (job->vars && job->vars[n_vars])
         n_vars++;
     e = xrealloc(NULL, (count + app->n_sets + n_vars + ENV_MAX_SLOTS + 1) * sizeof(char *));
-    if (pr->opt.use_port) {
-        e[n++] = xprintf("PMI_PORT=127.0.0.1:%u", pr->port.number);
+    if (l->jobs->opt->use_port) {
+        e[n++] = xprintf("PMI_PORT=127.0.0.1:%u", l->jobs->pmi->port->number);
     } else {
         e[n++] = xprintf("PMI_FD=%d",
                          FD_PMI); /* and never PMI_ID: Slurm's libpmi2 would send it as srcid */
@@ -411,8 +425,8 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
     e[n++] = xprintf("PMI_JOBID=%s", job->kvsname);
     if (job->spawned)
         e[n++] = xprintf("PMI_SPAWNED=1");
-    if (pr->guard.ranks)
-        e[n++] = pr->guard.variable;
+    if (l->jobs->guard->ranks)
+        e[n++] = l->jobs->guard->variable;
     n_users = n;
     for (uint32_t i = 0; i < app->n_sets; i++)
         if (!launch_is_set(app, app->sets[i], i + 1))
@@ -491,18 +505,18 @@ static void move_fd(struct flight *f, int slot, int to, int flags)
 }
 
 /* Restores for the program what pmirun has changed for itself. */
-static void restore_process(const struct pmirun *pr)
+static void restore_process(const struct launcher *l)
 {
     static const unsigned char
         default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
 
-    if (pr->launcher->nofile_raised)
-        raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->launcher->orig_nofile, 0);
-    if (!pr->signals.pipe_was_ignored)
+    if (l->nofile_raised)
+        raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&l->orig_nofile, 0);
+    if (!l->signals->pipe_was_ignored)
         raw_syscall(SYS_rt_sigaction, SIGPIPE, (long)default_action, 0, 8);
-    if (!pr->signals.xfsz_was_ignored)
+    if (!l->signals->xfsz_was_ignored)
         raw_syscall(SYS_rt_sigaction, SIGXFSZ, (long)default_action, 0, 8);
-    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&pr->signals.orig_mask, 0, 8);
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&l->signals->orig_mask, 0, 8);
 }
 
 /*
@@ -512,7 +526,6 @@ static void restore_process(const struct pmirun *pr)
 static int child_main(void *arg)
 {
     struct flight *f = arg;
-    const struct pmirun *pr = f->l->pr;
     int fd_end = f->l->fd_end;
     long rc;
 
@@ -545,14 +558,14 @@ static int child_main(void *arg)
         move_fd(f, SLOT_IN, STDIN_FILENO, 0);
     move_fd(f, SLOT_OUT, STDOUT_FILENO, 0);
     move_fd(f, SLOT_ERR, STDERR_FILENO, 0);
-    if (!pr->opt.use_port)
+    if (!f->l->jobs->opt->use_port)
         move_fd(f, SLOT_PMI, FD_PMI, 0);
     if (f->app->wdir && (rc = raw_syscall(SYS_chdir, (long)f->app->wdir, 0, 0, 0)) < 0)
         fail_flight(f, STAGE_WDIR, rc);
     if (f->cpus && (rc = raw_syscall(SYS_sched_setaffinity, 0, (long)f->cpus->bytes,
                                      (long)f->cpus->bits, 0)) < 0)
         fail_flight(f, STAGE_BIND, rc);
-    restore_process(pr);
+    restore_process(f->l);
     rc = raw_syscall(SYS_execve, (long)f->app->path, (long)f->app->argv, (long)f->envp, 0);
     if (rc == -ENOEXEC &&
         f->l->shell_argv) /* a script without #!, as execvp() and shells treat it */
@@ -611,22 +624,22 @@ static void close_ends(struct ends *e)
 }
 
 /* Closes the slots: they hold a rank's ends open, and its output would never end. */
-static void release_slots(const struct launcher *launcher, const struct flight *f)
+static void release_slots(const struct flight *f)
 {
     for (int i = 0; i < SLOTS; i++)
-        dup3(launcher->null_fd, f->fd + i, O_CLOEXEC);
+        dup3(f->l->null_fd, f->fd + i, O_CLOEXEC);
 }
 
-static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struct rank *r)
+static bool prepare_stdin(struct launcher *l, const struct flight *f, const struct rank *r)
 {
     int fd;
 
-    if (!input_join(pr, r, &fd))
-        fd = pr->launcher->null_fd;
+    if (!input_join(l->input, r, &fd))
+        fd = l->null_fd;
     if (fd == STDIN_FILENO)
         return false;
     dup3(fd, f->fd + SLOT_IN, O_CLOEXEC);
-    if (fd != pr->launcher->null_fd)
+    if (fd != l->null_fd)
         close(fd);
     return true;
 }
@@ -694,7 +707,7 @@ static pid_t start_child(struct flight *f)
 /* ---- landing ---- */
 
 /* Waits until the child has left our memory, and records its error. */
-static void land_flight(struct pmirun *pr, struct flight *f)
+static void land_flight(struct flight *f)
 {
     struct launcher *l = f->l;
     int tid;
@@ -702,7 +715,7 @@ static void land_flight(struct pmirun *pr, struct flight *f)
     while ((tid = __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE)) != 0)
         syscall(SYS_futex, &f->tid, FUTEX_WAIT, tid, NULL, NULL, 0);
     f->busy = false;
-    release_slots(pr->launcher, f);
+    release_slots(f);
     if (f->err && !l->failed) {
         l->failed = f->rank;
         l->failed_err = f->err;
@@ -710,13 +723,13 @@ static void land_flight(struct pmirun *pr, struct flight *f)
     }
 }
 
-void launch_land_all(struct pmirun *pr)
+void launch_land_all(struct launcher *l)
 {
-    if (!pr->launcher) /* a head */
+    if (!l) /* a head */
         return;
-    for (int i = 0; i < pr->launcher->n_flights; i++)
-        if (pr->launcher->flights[i].busy)
-            land_flight(pr, &pr->launcher->flights[i]);
+    for (int i = 0; i < l->n_flights; i++)
+        if (l->flights[i].busy)
+            land_flight(&l->flights[i]);
 }
 
 /* Does the file begin like text? A shell must not get a broken binary. */
@@ -751,31 +764,30 @@ static char **make_shell_argv(const struct app *app)
 }
 
 /* The flight for the next rank, free. */
-static struct flight *next_flight(struct pmirun *pr)
+static struct flight *next_flight(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
     struct flight *f = &l->flights[l->next++ % (unsigned)l->n_flights];
 
     if (f->busy)
-        land_flight(pr, f);
+        land_flight(f);
     return f;
 }
 
 /* 0 or -errno: no process. An error of its execve() is known when it lands. */
-static int launch_rank(struct pmirun *pr, struct rank *r)
+static int launch_rank(struct launcher *l, struct rank *r)
 {
-    struct flight *f = next_flight(pr);
+    struct flight *f = next_flight(l);
     struct ends e;
     pid_t pid;
     int rc;
 
-    rc = make_ends(&pr->opt, f, &e);
-    if (rc == 0 && pr->opt.use_port)
-        rc = port_assign(pr, r);
+    rc = make_ends(l->jobs->opt, f, &e);
+    if (rc == 0 && l->jobs->opt->use_port)
+        rc = port_assign(l->jobs->pmi->port, r);
     if (rc == 0) /* an unrecorded process would never be reaped */
-        rc = rank_index_reserve(&pr->by_pid);
+        rc = rank_index_reserve(&l->jobs->by_pid);
     if (rc) {
-        release_slots(pr->launcher, f);
+        release_slots(f);
         close_ends(&e);
         return rc;
     }
@@ -784,39 +796,40 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
     f->err = 0;
     f->stage = STAGE_NONE;
-    own_env(&pr->opt, f, r);
-    f->take_stdin = prepare_stdin(pr, f, r);
+    own_env(l->jobs->opt, f, r);
+    f->take_stdin = prepare_stdin(l, f, r);
     pid = start_child(f);
     if (pid < 0) {
         rc = -errno;
-        release_slots(pr->launcher, f);
+        release_slots(f);
         close_ends(&e);
         return rc;
     }
     f->busy = true;
     r->pid = pid;
-    guard_add(pr, pid);
+    guard_add(l->jobs->guard, pid);
     r->state = RANK_RUNNING;
     r->job->n_live++;
-    pr->n_live++;
+    l->jobs->n_live++;
     if (!f->take_stdin) { /* only that rank reads it now */
-        land_flight(pr, f);
-        dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
+        land_flight(f);
+        dup3(l->null_fd, STDIN_FILENO, 0);
     }
-    rank_index_add(&pr->by_pid, r);
-    if (!output_begin(pr, r))
-        job_stop(pr, STATUS_OUTPUT);
-    if (output_attach(pr, &r->out, e.out) != 0 || output_attach(pr, &r->err, e.err) != 0 ||
-        (e.pmi >= 0 && pmi_attach(pr, r, e.pmi) != 0)) {
-        say(pr, "out of memory or descriptors: stopping the job");
-        job_stop(pr, STATUS_RESOURCES);
+    rank_index_add(&l->jobs->by_pid, r);
+    if (!output_begin(l->output, r))
+        job_stop(l->jobs, STATUS_OUTPUT);
+    if (output_attach(l->output, &r->out, e.out) != 0 ||
+        output_attach(l->output, &r->err, e.err) != 0 ||
+        (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
+        say("out of memory or descriptors: stopping the job");
+        job_stop(l->jobs, STATUS_RESOURCES);
     }
-    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
-    progress_count(pr, PROGRESS_STARTED);
-    if (pr->agent)
-        agent_report_started(pr, r);
+    timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
+    progress_count(l->jobs->progress, PROGRESS_STARTED);
+    if (l->jobs->agent)
+        agent_report_started(l->jobs->agent, r);
     else
-        trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
+        trace("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -833,59 +846,56 @@ static const char *what_failed(const struct app *app, int err, enum stage stage,
 }
 
 /* Why a process could not be made, and what to do. */
-static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
+static void explain_no_process(const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
     char name[RANK_NAME_BYTES];
 
-    rank_name(pr, r, name);
+    rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
-        say(pr,
-            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
+        say("cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
             name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else if (err == EMFILE || err == ENFILE) {
-        say(pr, "cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
+        say("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
             r->job->n_ranks, strerror(err));
     } else {
-        say(pr, "cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
-            strerror(err));
+        say("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks, strerror(err));
     }
 }
 
-static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum stage stage)
+static void launch_failed(struct launcher *l, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
     const char *what, *why;
 
-    pr->launch = NULL;
-    pr->launch_tail = &pr->launch;
+    l->jobs->launch = NULL;
+    l->jobs->launch_tail = &l->jobs->launch;
     if (stage == STAGE_NONE) {
-        explain_no_process(pr, r, err);
-        job_stop(pr, STATUS_RESOURCES);
+        explain_no_process(r, err);
+        job_stop(l->jobs, STATUS_RESOURCES);
         return;
     }
     what = what_failed(r->app, err, stage, &why);
-    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(pr, r, name), what, why);
-    job_stop(pr, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
+    say("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
+    job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
 /* In a spawned job: the parent job continues, and gets the error. */
-static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err,
-                         enum stage stage)
+static void spawn_failed(struct job *job, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
-    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), what, why);
-    job_abandon(pr, job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    say("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
+    job_abandon(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
-static void take_from_queue(struct pmirun *pr, const struct job *job)
+static void take_from_queue(struct launcher *l, const struct job *job)
 {
-    struct job **p = &pr->launch;
+    struct job **p = &l->jobs->launch;
 
     while (*p && *p != job)
         p = &(*p)->next_launch;
@@ -893,120 +903,118 @@ static void take_from_queue(struct pmirun *pr, const struct job *job)
         return;
     *p = job->next_launch;
     if (!*p)
-        pr->launch_tail = p;
+        l->jobs->launch_tail = p;
 }
 
-static void job_launched(struct pmirun *pr, struct job *job)
+static void job_launched(struct launcher *l, struct job *job)
 {
-    take_from_queue(pr, job);
+    take_from_queue(l, job);
     if (job->number == 0)
-        pr->at.launch_end = clock_ns() - pr->start_ns;
-    if (pr->agent)
-        agent_report_launched(pr, job);
+        l->jobs->at.launch_end = run_ns();
+    if (l->jobs->agent)
+        agent_report_launched(l->jobs->agent, job);
     else if (job->spawned)
-        spawn_launched(pr, job, 0);
+        spawn_launched(job, 0);
 }
 
 /* Frees the strings of rank r's program; r was launched last. All flights that share them must have
  * landed. */
-static void app_launched(struct pmirun *pr, const struct job *job, struct app *app)
+static void app_launched(struct launcher *l, const struct job *job, struct app *app)
 {
-    launch_land_all(pr);
+    launch_land_all(l);
     if (!app->envp)
         return;
-    free_env(&pr->opt, job, app);
-    free(pr->launcher->shell_argv);
-    pr->launcher->shell_argv = NULL;
+    free_env(l->jobs->opt, job, app);
+    free(l->shell_argv);
+    l->shell_argv = NULL;
 }
 
-void launch_drop(struct pmirun *pr, struct job *job)
+void launch_drop(struct launcher *l, struct job *job)
 {
-    struct launcher *l = pr->launcher;
-
     if (!l) /* a head */
         return;
-    launch_land_all(pr);
-    take_from_queue(pr, job);
+    launch_land_all(l);
+    take_from_queue(l, job);
     for (uint32_t i = 0; i < job->n_apps; i++)
-        app_launched(pr, job, &job->apps[i]);
+        app_launched(l, job, &job->apps[i]);
     if (l->failed && l->failed->job == job)
         l->failed = NULL;
 }
 
 /* A rank could not be started: none, or not its program. */
-static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, int err,
+static void give_up(struct launcher *l, struct job *job, const struct rank *r, int err,
                     enum stage stage)
 {
     if (job->spawned)
-        spawn_failed(pr, job, r, err, stage);
+        spawn_failed(job, r, err, stage);
     else
-        launch_failed(pr, r, err, stage);
+        launch_failed(l, r, err, stage);
 }
 
 /* A program could not be executed: lets the other flights land, and reports it. */
-static void handle_failure(struct pmirun *pr)
+static void handle_failure(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
     struct rank *r = l->failed;
 
-    app_launched(pr, r->job, r->app);
+    app_launched(l, r->job, r->app);
     l->failed = NULL;
-    give_up(pr, r->job, r, l->failed_err, l->failed_stage);
+    give_up(l, r->job, r, l->failed_err, l->failed_stage);
 }
 
-void launch_settle(struct pmirun *pr)
+void launch_settle(struct launcher *l)
 {
-    for (int i = 0; i < pr->launcher->n_flights; i++) {
-        struct flight *f = &pr->launcher->flights[i];
+    for (int i = 0; i < l->n_flights; i++) {
+        struct flight *f = &l->flights[i];
 
         if (f->busy && __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE) == 0)
-            land_flight(pr, f);
+            land_flight(f);
     }
-    if (pr->launcher->failed && pr->launch == pr->launcher->failed->job)
-        handle_failure(pr);
-    pr->launcher->failed = NULL;
+    if (l->failed && l->jobs->launch == l->failed->job)
+        handle_failure(l);
+    l->failed = NULL;
 }
 
 /* Start the next rank of the first job in the queue. */
-static void launch_next(struct pmirun *pr)
+static void launch_next(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
-    struct job *job = pr->launch;
+    struct job *job = l->jobs->launch;
     struct rank *r = &job->ranks[job->n_launched++];
     bool last;
     int rc;
 
     if (!r->app->envp) {
-        build_env(pr, job, r->app);
+        build_env(l, job, r->app);
         l->shell_argv = make_shell_argv(r->app);
     }
-    rc = launch_rank(pr, r);
+    rc = launch_rank(l, r);
     last = job->n_launched == job->n_local;
-    if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || pr->stopping)
-        app_launched(pr, job, r->app);
+    if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || l->jobs->stopping)
+        app_launched(l, job, r->app);
     if (rc != 0)
-        give_up(pr, job, r, -rc, STAGE_NONE);
+        give_up(l, job, r, -rc, STAGE_NONE);
     else if (l->failed)
-        handle_failure(pr);
-    else if (!pr->stopping && last)
-        job_launched(pr, job);
+        handle_failure(l);
+    else if (!l->jobs->stopping && last)
+        job_launched(l, job);
 }
 
-bool launch_some(struct pmirun *pr)
+bool launch_some(struct launcher *l)
 {
     uint64_t begin, now;
 
-    if (!pr->launch) {
-        launch_land_all(pr); /* when the job was stopped during the launch */
+    if (!l) /* a head */
+        return false;
+    if (!l->jobs->launch) {
+        launch_land_all(l); /* when the job was stopped during the launch */
         return false;
     }
     begin = clock_ns();
-    if (!pr->at.launch_begin)
-        pr->at.launch_begin = begin - pr->start_ns;
+    if (!l->jobs->at.launch_begin)
+        l->jobs->at.launch_begin = begin - loop.start_ns;
     do {
-        launch_next(pr);
+        launch_next(l);
         now = clock_ns();
-    } while (pr->launch && now - begin < BUDGET_NS);
-    pr->at.launch_busy += now - begin;
-    return pr->launch != NULL;
+    } while (l->jobs->launch && now - begin < BUDGET_NS);
+    l->jobs->at.launch_busy += now - begin;
+    return l->jobs->launch != NULL;
 }

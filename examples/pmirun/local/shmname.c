@@ -13,7 +13,8 @@
 #define _GNU_SOURCE
 #include "shmname.h"
 
-#include "pmirun.h"
+#include "guard.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,9 +28,9 @@
 #define PREFIX  "shmht-pmirun-"
 #define FRESH_S 10
 
-void shm_name(const struct pmirun *pr, char name[SHM_NAME_BYTES])
+void shm_name(const struct guard *g, char name[SHM_NAME_BYTES])
 {
-    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%s%08x%08x", pr->guard.key, random_u32(),
+    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%s%08x%08x", g->key, random_u32(),
              random_u32());
 }
 
@@ -64,7 +65,7 @@ static bool is_left_behind(int folder, const char *name)
     return yes;
 }
 
-void shm_sweep(struct pmirun *pr)
+void shm_sweep(void)
 {
     DIR *d = opendir(FOLDER);
     const struct dirent *e;
@@ -73,8 +74,7 @@ void shm_sweep(struct pmirun *pr)
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 || !is_left_behind(dirfd(d), e->d_name))
             continue;
         if (unlinkat(dirfd(d), e->d_name, 0) == 0)
-            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", FOLDER,
-                  e->d_name);
+            trace("%s/%s was left behind by a pmirun that was killed: removed", FOLDER, e->d_name);
     }
     if (d)
         closedir(d);

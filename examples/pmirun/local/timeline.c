@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pmirun.h"
+#include "job.h"
+#include "loop.h"
 
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
@@ -18,62 +19,58 @@ enum { HAS_JOB = 16, HAS_ARG = 32, WHAT_MASK = 15 };
 
 /* ---- the beginning ---- */
 
-void timeline_open(struct pmirun *pr)
+void timeline_open(struct timeline *tl, const char *path)
 {
-    struct timeline *tl = &pr->timeline;
     FILE *f;
 
-    tl->path = pr->opt.timeline;
+    tl->path = path;
     f = fopen(tl->path, "we"); /* not kept: launch.c wants the low descriptors */
     if (!f || fclose(f) != 0)
         die(STATUS_OUTPUT, "--timeline: cannot write %s: %s", tl->path, strerror(errno));
-    tl->zero_ns = pr->start_ns;
+    tl->zero_ns = loop.start_ns;
     tl->on = true;
 }
 
-void timeline_begin(struct pmirun *pr)
+void timeline_begin(struct timeline *tl)
 {
-    pr->timeline.zero_ns = clock_ns();
-    pr->timeline.on = true;
+    tl->packs = true;
+    tl->zero_ns = clock_ns();
+    tl->on = true;
 }
 
-void timeline_asked(struct pmirun *pr)
+void timeline_asked(struct timeline *tl, uint32_t n_nodes)
 {
-    struct timeline *tl = &pr->timeline;
-    const struct timeline_clock unknown = {clock_ns() - pr->start_ns, UINT64_MAX};
+    const struct timeline_clock unknown = {run_ns(), UINT64_MAX};
 
     if (!tl->on)
         return;
-    tl->clocks = xrealloc(NULL, pr->opt.n_nodes * sizeof(*tl->clocks));
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    tl->clocks = xrealloc(NULL, n_nodes * sizeof(*tl->clocks));
+    for (uint32_t i = 0; i < n_nodes; i++)
         tl->clocks[i] = unknown;
 }
 
 /* ---- collecting ---- */
 
 /* Is there no room for it? An agent records one more than its head, which reports the limit. */
-static bool is_too_many(struct pmirun *pr, enum timeline_what what)
+static bool is_too_many(struct timeline *tl, enum timeline_what what)
 {
-    struct timeline *tl = &pr->timeline;
     const bool coll = what == TIMELINE_ENTER || what == TIMELINE_LEAVE;
-    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (pr->agent ? 1 : 0);
+    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (tl->packs ? 1 : 0);
 
     if (tl->n < max)
         return false;
     if (tl->n_lost++ == 0)
-        tl->cut_ns = clock_ns() - pr->start_ns;
-    if (!pr->agent && !tl->reported[coll])
-        say(pr, "--timeline: %u events recorded, the limit: later %s are left out", max,
+        tl->cut_ns = run_ns();
+    if (!tl->packs && !tl->reported[coll])
+        say("--timeline: %u events recorded, the limit: later %s are left out", max,
             coll ? "collectives" : "events");
     tl->reported[coll] = true;
     return true;
 }
 
-static void keep_event(struct pmirun *pr, const struct timeline_event *e)
+static void keep_event(struct timeline *tl, const struct timeline_event *e)
 {
-    struct timeline *tl = &pr->timeline;
-
-    if (is_too_many(pr, (enum timeline_what)e->what))
+    if (is_too_many(tl, (enum timeline_what)e->what))
         return;
     if (tl->n == tl->cap) {
         tl->cap = tl->cap ? 2 * tl->cap : 1024;
@@ -93,12 +90,11 @@ static void put_number(struct msg *m, uint64_t v)
     msg_bytes(m, bytes, n);
 }
 
-static void pack_event(struct pmirun *pr, const struct timeline_event *e)
+static void pack_event(struct timeline *tl, const struct timeline_event *e)
 {
-    struct timeline *tl = &pr->timeline;
     const uint8_t head = (uint8_t)(e->what | (e->job ? HAS_JOB : 0) | (e->arg ? HAS_ARG : 0));
 
-    if (is_too_many(pr, (enum timeline_what)e->what))
+    if (is_too_many(tl, (enum timeline_what)e->what))
         return;
     tl->n++;
     tl->n_packed++;
@@ -112,52 +108,48 @@ static void pack_event(struct pmirun *pr, const struct timeline_event *e)
     tl->last_ns = e->ns;
 }
 
-void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg)
+void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what what, uint32_t arg)
 {
     struct timeline_event e = {.job = r->job->number, .rank = r->number, .arg = arg};
 
-    if (!pr->timeline.on || pr->head)
+    if (!tl->on || tl->of_nodes)
         return;
-    e.ns = clock_ns() - pr->timeline.zero_ns;
+    e.ns = clock_ns() - tl->zero_ns;
     e.what = what;
-    if (pr->agent)
-        pack_event(pr, &e);
+    if (tl->packs)
+        pack_event(tl, &e);
     else
-        keep_event(pr, &e);
+        keep_event(tl, &e);
 }
 
-void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what)
+void timeline_node(struct timeline *tl, uint32_t node, enum timeline_what what)
 {
     struct timeline_event e = {.rank = TIMELINE_NODE};
 
-    if (!pr->timeline.on)
+    if (!tl->on)
         return;
-    e.ns = clock_ns() - pr->start_ns;
+    e.ns = run_ns();
     e.node = node & 0xffffff;
     e.what = what;
-    keep_event(pr, &e);
+    keep_event(tl, &e);
 }
 
 /* ---- from agent to head ---- */
 
-bool timeline_is_due(const struct pmirun *pr)
+bool timeline_is_due(const struct timeline *tl)
 {
-    const struct timeline *tl = &pr->timeline;
-
-    return tl->n_packed && (tl->packed.len >= SEND_BYTES || pr->now_ns >= tl->sent_ns + SEND_NS);
+    return tl->n_packed && (tl->packed.len >= SEND_BYTES || loop.now_ns >= tl->sent_ns + SEND_NS);
 }
 
-void timeline_take(struct pmirun *pr, struct msg *m)
+void timeline_take(struct timeline *tl, struct msg *m)
 {
-    struct timeline *tl = &pr->timeline;
-
     msg_u64(m, clock_ns() - tl->zero_ns);
     msg_u32(m, tl->n_packed);
     msg_bytes(m, tl->packed.p, tl->packed.len);
     tl->packed.len = 0;
     tl->n_packed = 0;
     tl->last_ns = 0;
-    tl->sent_ns = pr->now_ns;
+    tl->sent_ns = loop.now_ns;
 }
 
 static uint8_t get_byte(struct msg_in *in)
@@ -203,16 +195,15 @@ static void hear_clock(struct timeline_clock *c, uint64_t sent_ns, uint64_t now_
         c->to = to > c->from ? to : c->from;
 }
 
-bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
+bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in)
 {
-    struct timeline *tl = &pr->timeline;
     const uint64_t sent_ns = get_u64(in);
     const uint32_t n = get_u32(in);
     struct timeline_event e = {.node = node & 0xffffff};
 
     if (!tl->clocks || in->bad)
         return false;
-    hear_clock(&tl->clocks[node], sent_ns, clock_ns() - pr->start_ns);
+    hear_clock(&tl->clocks[node], sent_ns, run_ns());
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t head = get_byte(in);
         const uint64_t since_last = get_number(in);
@@ -226,37 +217,27 @@ bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
         e.arg = head & HAS_ARG ? get_number32(in) : 0;
         if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
             return false;
-        keep_event(pr, &e);
+        keep_event(tl, &e);
     }
     return !in->bad && in->left == 0;
 }
 
 /* ---- the end ---- */
 
-static const char *node_name(const struct pmirun *pr, uint32_t node)
+static void describe_job(const struct timeline *tl, const struct jobs *jobs, bool early,
+                         uint64_t end, char *text, size_t n)
 {
-    static char own[65];
+    int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)jobs->n_ranks);
 
-    if (pr->head)
-        return head_node_name(pr, node);
-    if (gethostname(own, sizeof(own) - 1) != 0)
-        return "this host";
-    return own;
-}
-
-static void describe_job(const struct pmirun *pr, bool early, uint64_t end, char *text, size_t n)
-{
-    int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)pr->n_ranks);
-
-    if (pr->head)
-        k += snprintf(text + k, n - (size_t)k, " on %u nodes", pr->opt.n_nodes);
+    if (jobs->head)
+        k += snprintf(text + k, n - (size_t)k, " on %u nodes", jobs->opt->n_nodes);
     k += snprintf(text + k, n - (size_t)k, ", %.3f s", (double)end / 1e9);
     if (early)
         k += snprintf(text + k, n - (size_t)k, ", pmirun gave up");
     else
-        k += snprintf(text + k, n - (size_t)k, ", status %d", pr->status);
-    if (pr->timeline.n_lost)
-        snprintf(text + k, n - (size_t)k, "; %u events are left out", pr->timeline.n_lost);
+        k += snprintf(text + k, n - (size_t)k, ", status %d", jobs->status);
+    if (tl->n_lost)
+        snprintf(text + k, n - (size_t)k, "; %u events are left out", tl->n_lost);
 }
 
 /* Times of all nodes by the head's clock, none after the end. */
@@ -274,23 +255,22 @@ static void one_clock(struct timeline *tl, uint64_t end)
     }
 }
 
-int timeline_write(struct pmirun *pr, bool early)
+int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early)
 {
-    struct timeline *tl = &pr->timeline;
     char about[256];
-    const uint64_t end = clock_ns() - pr->start_ns;
+    const uint64_t end = run_ns();
     int err = 0;
     FILE *f;
 
     if (!tl->on || !tl->path)
         return 0;
     tl->on = false;
-    describe_job(pr, early, end, about, sizeof(about));
+    describe_job(tl, jobs, early, end, about, sizeof(about));
     one_clock(tl, end);
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    timeline_put_json(f, tl, end, about, node_name, pr);
+    timeline_put_json(f, tl, end, about, jobs->head);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

@@ -22,9 +22,6 @@
 #define STATUS_NODE       253 /* a node could not be reached, or was lost */
 #define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
-struct pmirun;
-struct rank;
-
 uint64_t clock_ns(void);
 uint32_t random_u32(void);
 uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
@@ -35,11 +32,20 @@ char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
 const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
-/* A line to stderr with our name in front, in turn with the ranks' lines. */
-void say(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void trace(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
-#define RANK_NAME_BYTES 128
-const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES]);
+
+/* Where messages go, in turn with the ranks' lines. */
+struct messages {
+    void (*write)(void *to, const char *text, size_t n);
+    void *to;
+    const char *host; /* an agent's, which its messages name; NULL: no agent */
+    bool verbose;
+};
+
+extern struct messages messages;
+
+/* A line with our name in front. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
+void print_text(const char *text, size_t n);                               /* as it is */
 
 #endif

@@ -4,7 +4,7 @@
  * pipes (local/input.c). The head reads up to INPUT_WINDOW_BYTES ahead of the slowest agent.
  */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "head.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,83 +13,86 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "../local/input.h"
+#include "../local/job.h"
+
 /* Reads and sends while there is room. A file is always ready, and epoll does not take it. */
-static void read_some(struct pmirun *pr, bool once)
+static void read_some(struct head *h, bool once)
 {
-    while (pr->input.src.fd >= 0 && pr->input.room > 0) {
-        size_t most = pr->input.room < INPUT_BYTES ? pr->input.room : INPUT_BYTES;
-        ssize_t n = read(pr->input.src.fd, pr->input.buf, most);
+    while (h->input->src.fd >= 0 && h->input->room > 0) {
+        size_t most = h->input->room < INPUT_BYTES ? h->input->room : INPUT_BYTES;
+        ssize_t n = read(h->input->src.fd, h->input->buf, most);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0 && errno != EIO) /* a terminal that has hung up */
-            say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
-        if (!nodes_send_input(pr, pr->input.buf, n > 0 ? (size_t)n : 0) || n <= 0) {
-            input_close(pr);
+            say("cannot read standard input: %s; ranks see its end", strerror(errno));
+        if (!nodes_send_input(h, h->input->buf, n > 0 ? (size_t)n : 0) || n <= 0) {
+            input_close(h->input);
             return;
         }
-        pr->input.room -= (uint32_t)n;
-        pr->input.n_sent += (uint64_t)n;
+        h->input->room -= (uint32_t)n;
+        h->input->n_sent += (uint64_t)n;
         if (once)
             break;
     }
-    if (once && pr->input.src.fd >= 0 && pr->input.room == 0) {
-        loop_del(pr, &pr->input.src);
-        pr->input.waits = true;
+    if (once && h->input->src.fd >= 0 && h->input->room == 0) {
+        loop_del(&h->input->src);
+        h->input->waits = true;
     }
 }
 
-static void on_head_stdin(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_head_stdin(void *of, struct source *src, uint32_t events)
 {
-    (void)src, (void)events;
-    if (!input_in_background(pr))
-        read_some(pr, true);
+    struct head *h = of;
+    if (!input_in_background(h->input))
+        read_some(h, true);
 }
 
-void head_input_start(struct pmirun *pr)
+void head_input_start(struct head *h)
 {
     int fd, rc;
 
-    if (pr->opt.stdin_rank == STDIN_NONE)
+    if (h->jobs->opt->stdin_rank == STDIN_NONE)
         return;
     fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    pr->input.buf = malloc(INPUT_BYTES);
-    if (fd < 0 || !pr->input.buf) {
+    h->input->buf = malloc(INPUT_BYTES);
+    if (fd < 0 || !h->input->buf) {
         if (fd >= 0)
             close(fd);
-        nodes_send_input(pr, "", 0);
+        nodes_send_input(h, "", 0);
         return;
     }
-    pr->input.src = (struct source){on_head_stdin, fd};
-    pr->input.room = INPUT_WINDOW_BYTES;
-    rc = loop_add(pr, &pr->input.src, EPOLLIN);
-    pr->input.is_file = rc == -EPERM;
-    if (pr->input.is_file)
-        read_some(pr, false);
+    h->input->src = (struct source){on_head_stdin, h, fd};
+    h->input->room = INPUT_WINDOW_BYTES;
+    rc = loop_add(&h->input->src, EPOLLIN);
+    h->input->is_file = rc == -EPERM;
+    if (h->input->is_file)
+        read_some(h, false);
     else if (rc)
-        input_close(pr);
+        input_close(h->input);
 }
 
-void head_input_room(struct pmirun *pr, struct node *node, uint32_t n)
+void head_input_room(struct head *h, struct node *node, uint32_t n)
 {
-    struct input *in = &pr->input;
+    struct input *in = h->input;
     uint64_t least;
 
     node->input_took += n;
     least = node->input_took;
-    for (uint32_t i = 0; i < pr->opt.n_nodes && pr->opt.stdin_rank == STDIN_ALL; i++)
-        if (pr->nodes->head.nodes[i].input_took < least)
-            least = pr->nodes->head.nodes[i].input_took;
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes && h->jobs->opt->stdin_rank == STDIN_ALL; i++)
+        if (h->nodes[i].input_took < least)
+            least = h->nodes[i].input_took;
     if (in->src.fd < 0 || least > in->n_sent) /* the latter makes no sense */
         return;
     in->room = (uint32_t)(INPUT_WINDOW_BYTES - (in->n_sent - least));
     if (in->room == 0)
         return;
-    if (pr->input.is_file) {
-        read_some(pr, false);
-    } else if (pr->input.waits) {
-        pr->input.waits = false;
-        if (loop_add(pr, &pr->input.src, EPOLLIN) != 0)
-            input_close(pr);
+    if (h->input->is_file) {
+        read_some(h, false);
+    } else if (h->input->waits) {
+        h->input->waits = false;
+        if (loop_add(&h->input->src, EPOLLIN) != 0)
+            input_close(h->input);
     }
 }
