@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pmirun's side of the PMIx host (pmix_host.h, examples/pmix-host), one a process, as the libpmix
- * that it loads: describes jobs to it, tells it of the ends of ranks, carries out what it asks for. Where the host was left out of the build,
- * host_available() returns false, and the rest is a no-op.
+ * that it loads: describes jobs to it, tells it of the ends of ranks, carries out what it asks for.
+ * Where the host was left out of the build, host_available() returns false, and the rest is a
+ * no-op.
  */
 #ifndef PMIRUN_HOST_H
 #define PMIRUN_HOST_H

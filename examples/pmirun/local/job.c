@@ -198,15 +198,6 @@ struct job *job_by_number(const struct jobs *jobs, uint32_t number)
     return job;
 }
 
-struct job *job_by_id(const struct jobs *jobs, uint32_t id)
-{
-    struct job *job = jobs->first;
-
-    while (job && job->id != id)
-        job = job->next;
-    return job;
-}
-
 uint32_t job_others(const struct job *job)
 {
     uint32_t n = 0;
@@ -235,7 +226,7 @@ void job_queue(struct job *job)
 void job_set_status(struct jobs *jobs, int status)
 {
     if (jobs->agent) {
-        agent_report_failure(jobs->agent, status);
+        agent_report(jobs->agent, MSG_STATUS, (uint32_t)status);
         return;
     }
     if (jobs->status_set)
@@ -254,7 +245,7 @@ static void signal_rank(const struct rank *r, int sig)
 void job_kill_all(struct jobs *jobs, int sig)
 {
     if (jobs->head) {
-        head_signal_ranks(jobs->head, sig);
+        head_order(jobs->head, MSG_SIGNAL, (uint32_t)sig);
         return;
     }
     launch_land_all(jobs->launcher);
@@ -266,7 +257,8 @@ void job_kill_all(struct jobs *jobs, int sig)
 void job_stop(struct jobs *jobs, int status)
 {
     if (jobs->agent) { /* the head decides */
-        agent_report_fatal(jobs->agent, status);
+        if (!jobs->stopping)
+            agent_report(jobs->agent, MSG_FATAL, (uint32_t)status);
         return;
     }
     job_set_status(jobs, status);
@@ -283,7 +275,7 @@ void job_stop_all(struct jobs *jobs)
     jobs->launch = NULL;
     jobs->launch_tail = &jobs->launch;
     if (jobs->head)
-        head_stop_launch(jobs->head);
+        head_order(jobs->head, MSG_STOP, 0);
     host_stop();
     job_kill_all(jobs, SIGTERM);
     job_kill_all(jobs, SIGCONT); /* a stopped process would not see SIGTERM */
@@ -327,7 +319,7 @@ void job_abandon(struct job *job, int err)
         return;
     job->abandoned = true;
     if (jobs->head) {
-        head_abandon_job(jobs->head, job);
+        head_order(jobs->head, MSG_ABANDON, job->number);
     } else {
         launch_drop(jobs->launcher, job);
         for (uint32_t i = 0; i < job->n_local; i++)
@@ -570,7 +562,7 @@ void job_rank_state(struct rank *r, uint32_t state)
         r->hung_up = true;
     note_state(r, state);
     if (jobs->agent) {
-        agent_report_state(jobs->agent, r, state);
+        agent_report_rank(jobs->agent, MSG_STATE, r, state);
         return;
     }
     trace("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
@@ -656,7 +648,7 @@ void job_free_ended(struct jobs *jobs)
         trace("job %u is over", job->number);
         job_ended(job);
         if (jobs->head)
-            head_announce_end(jobs->head, job);
+            head_order(jobs->head, MSG_OVER, job->number);
         if (jobs->agent)
             pmi_remove_job(job);
         *p = job->next;

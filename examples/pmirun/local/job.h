@@ -182,7 +182,6 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
 /* The command line's. Exits on failure. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
 struct job *job_by_number(const struct jobs *jobs, uint32_t number);
-struct job *job_by_id(const struct jobs *jobs, uint32_t id);
 uint32_t job_others(const struct job *job); /* ranks here of other jobs */
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct jobs *jobs, uint32_t number);

@@ -827,7 +827,7 @@ static int launch_rank(struct launcher *l, struct rank *r)
     timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
     progress_count(l->jobs->progress, PROGRESS_STARTED);
     if (l->jobs->agent)
-        agent_report_started(l->jobs->agent, r);
+        agent_report_rank(l->jobs->agent, MSG_STARTED, r, (uint32_t)pid);
     else
         trace("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
@@ -912,7 +912,7 @@ static void job_launched(struct launcher *l, struct job *job)
     if (job->number == 0)
         l->jobs->at.launch_end = run_ns();
     if (l->jobs->agent)
-        agent_report_launched(l->jobs->agent, job);
+        agent_report(l->jobs->agent, MSG_LAUNCHED, job->number);
     else if (job->spawned)
         spawn_launched(job, 0);
 }

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "pmi.h"
 
-#include "exchange.h"
 #include "gather.h"
 #include "host.h"
 #include "job.h"
@@ -93,6 +92,39 @@ static void on_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll, u
         timeline_rank(pmi->jobs->timeline, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
 }
 
+/* ---- other nodes ---- */
+
+static int on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
+                   const struct iovec *iov, uint32_t n_iov, size_t bytes)
+{
+    const struct job *job = peer->job_cookie;
+
+    return agent_send_frame(job->jobs->agent, false, node, job->number, iov, n_iov);
+}
+
+static int on_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
+{
+    const struct job *job = who->job_cookie;
+
+    agent_request_name(job->jobs->agent, token, job->number, what, service, port);
+    return PMIWIRE_PENDING;
+}
+
+static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32_t node)
+{
+    struct jobs *jobs = ((struct pmi *)ctx)->jobs;
+
+    if (rc == PMIWIRE_ELOST && jobs->agent && node != agent_node(jobs->agent)) {
+        agent_report_lost(jobs->agent, node, "it is gone");
+        return;
+    }
+    say("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    job_stop(jobs, STATUS_RESOURCES);
+}
+
+/* ---- the engine ---- */
+
 static void pmi_tick(void *of)
 {
     struct pmi *pmi = of;
@@ -117,14 +149,14 @@ int pmi_init(struct pmi *pmi)
         .merge = table_on_merge,
         .fenced = table_on_fenced,
         .stuck = on_pmi_stuck,
-        .failed = exchange_on_failed,
+        .failed = on_failed,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
     int rc;
 
     if (pmi->jobs->agent && pmi->jobs->opt->n_nodes > 1) {
-        ops.send = exchange_on_send;
-        ops.name = agent_ask_name;
+        ops.send = on_send;
+        ops.name = on_name;
     }
     if (pmi->jobs->timeline->on)
         ops.waits = on_waits;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMI server of this node's ranks: libpmiwire's server engine, and the ranks' connections to it.
+ * The PMI server of this node's ranks: libpmiwire's server engine, and the connections to it.
  *
- * The engine stores pairs by table.c and gather.c, sends to other nodes by exchange.c, and passes
- * spawns to spawn.c; what ranks do goes to the jobs.
+ * The engine stores pairs by table.c and gather.c, sends to other nodes over the agents' links, and
+ * passes spawns to spawn.c; what ranks do goes to the jobs.
  */
 #ifndef PMIRUN_PMI_H
 #define PMIRUN_PMI_H

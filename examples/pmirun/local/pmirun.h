@@ -2,7 +2,8 @@
 /*
  * pmirun: a job launcher and the PMI server of the processes that it starts, on one node or
  * several. One `struct pmirun` has the state, a part for each subject: pmirun.c connects
- * the parts, main.c begins and ends them, loop.c runs them. All other functions take their own part, whose header says what it needs.
+ * the parts, main.c begins and ends them, loop.c runs them. All other functions take their own
+ * part, whose header says what it needs.
  *
  * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
  * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
@@ -14,7 +15,7 @@
  *
  *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
  *        / |  \     one encrypted TCP connection an agent (multinode/channel.c, multinode/net.c)
- *   agent--agent--agent     the exchange of pairs (exchange.c)
+ *   agent--agent--agent     the exchange of pairs (pmi.c)
  *     |      |      |
  *   ranks  ranks  ranks
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The role of this pmirun: alone, or on several nodes a head (jobs->head) or an agent (jobs->agent).
- * The code of one node (local/) calls only these functions of the code of several (multinode/);
- * multinode/nodes_none.c has them in builds without libsodium, where both are always NULL.
+ * The role of this pmirun: alone, or on several nodes a head (jobs->head) or an agent
+ * (jobs->agent). The code of one node (local/) calls only these functions of the code of several
+ * (multinode/); multinode/nodes_none.c has them in builds without libsodium, where both are always
+ * NULL.
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node
@@ -20,6 +21,8 @@
 #include <sys/uio.h>
 
 #include <pmiwire/server.h>
+
+#include "../multinode/message.h"
 
 struct agent;
 struct head;
@@ -46,33 +49,28 @@ void nodes_stop(const struct jobs *jobs);  /* frees everything before the exit *
 
 /* ---- an agent's reports to its head ---- */
 
-uint32_t agent_node(const struct agent *a);                          /* its number */
-bool agent_report_text(struct agent *a, const char *text, size_t n); /* false: nobody hears */
-void agent_report_started(struct agent *a, const struct rank *r);
-void agent_report_state(struct agent *a, const struct rank *r, uint32_t state);
+uint32_t agent_node(const struct agent *a);                             /* its number */
+bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: nobody hears */
+void agent_report(struct agent *a, enum message what, uint32_t number); /* one with a number */
+/* MSG_STARTED its pid, MSG_STATE its PMIWIRE_CONN_*. */
+void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value);
 void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text);
 void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si);
-void agent_report_launched(struct agent *a, const struct job *job); /* all of its ranks here */
 void agent_report_spawn_failed(struct agent *a, const struct job *job, int err);
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
-void agent_report_input(struct agent *a, uint32_t n);   /* bytes of stdin that all ranks got */
-void agent_report_fatal(struct agent *a, int status);   /* the job must be stopped */
-void agent_report_failure(struct agent *a, int status); /* the job fails, and continues */
-void agent_signalled(struct agent *a, int sig);         /* a signal asks us to end */
+void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
 void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
                  uint64_t token);
 /* A collective cannot complete: this rank is gone. */
 void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why);
 void agent_report_mpi(struct agent *a, const struct job *job); /* which way its ranks here go */
-/* The server's, see pmiwire/server.h. */
-int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
 /* Sends a frame to another node, of the server's exchange or the PMIx host. 0, or 1: the queue is
- * full, exchange_room() follows. agent_report_lost(): the node is out of reach. */
+ * full; the server and the host hear when it has room. agent_report_lost(): the node is out of
+ * reach. */
 int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
                      const struct iovec *iov, uint32_t n_iov);
 void agent_report_lost(struct agent *a, uint32_t node, const char *why);
-/* Asks the head about a name for the PMIx host; host_answer() follows. */
+/* Asks the head about a name: the answer goes to the server or to host_answer(). */
 void agent_request_name(struct agent *a, uint64_t token, uint32_t owner, uint32_t what,
                         struct pmiwire_str service, struct pmiwire_str port);
 
@@ -81,11 +79,8 @@ void agent_request_name(struct agent *a, uint64_t token, uint32_t owner, uint32_
 const char *head_node_name(const struct head *h, uint32_t node);
 /* Places n ranks on the nodes named in `hosts` (NULL: all). False: a name is not in the job. */
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of);
+void head_order(struct head *h, enum message what, uint32_t number); /* to all, with a number */
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs);
-void head_signal_ranks(struct head *h, int sig);
-void head_stop_launch(struct head *h);                         /* starting processes */
-void head_abandon_job(struct head *h, const struct job *job);  /* ends its ranks: it failed */
-void head_announce_end(struct head *h, const struct job *job); /* nothing of it is left */
 void head_answer_spawn(struct head *h, const struct job *job, int err);
 void head_give_room(struct head *h, bool is_err);            /* that output has gone */
 void head_reap_starter(struct head *h, const siginfo_t *si); /* a child that is no rank */

@@ -14,8 +14,7 @@
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
 
-/* An event of an agent begins with a byte: its kind, and the fields after time and rank. */
-enum { HAS_JOB = 16, HAS_ARG = 32, WHAT_MASK = 15 };
+#define EVENT_BYTES 21u /* of an agent's event in a message: ns, job, rank, arg, what */
 
 /* ---- the beginning ---- */
 
@@ -33,7 +32,7 @@ void timeline_open(struct timeline *tl, const char *path)
 
 void timeline_begin(struct timeline *tl)
 {
-    tl->packs = true;
+    tl->of_agent = true;
     tl->zero_ns = clock_ns();
     tl->on = true;
 }
@@ -55,13 +54,13 @@ void timeline_asked(struct timeline *tl, uint32_t n_nodes)
 static bool is_too_many(struct timeline *tl, enum timeline_what what)
 {
     const bool coll = what == TIMELINE_ENTER || what == TIMELINE_LEAVE;
-    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (tl->packs ? 1 : 0);
+    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (tl->of_agent ? 1 : 0);
 
-    if (tl->n < max)
+    if (tl->n_sent + tl->n < max)
         return false;
     if (tl->n_lost++ == 0)
         tl->cut_ns = run_ns();
-    if (!tl->packs && !tl->reported[coll])
+    if (!tl->of_agent && !tl->reported[coll])
         say("--timeline: %u events recorded, the limit: later %s are left out", max,
             coll ? "collectives" : "events");
     tl->reported[coll] = true;
@@ -79,35 +78,6 @@ static void keep_event(struct timeline *tl, const struct timeline_event *e)
     tl->events[tl->n++] = *e;
 }
 
-static void put_number(struct msg *m, uint64_t v)
-{
-    unsigned char bytes[10];
-    size_t n = 0;
-
-    for (; v > 127; v >>= 7)
-        bytes[n++] = (unsigned char)(v | 128);
-    bytes[n++] = (unsigned char)v;
-    msg_bytes(m, bytes, n);
-}
-
-static void pack_event(struct timeline *tl, const struct timeline_event *e)
-{
-    const uint8_t head = (uint8_t)(e->what | (e->job ? HAS_JOB : 0) | (e->arg ? HAS_ARG : 0));
-
-    if (is_too_many(tl, (enum timeline_what)e->what))
-        return;
-    tl->n++;
-    tl->n_packed++;
-    msg_bytes(&tl->packed, &head, 1);
-    put_number(&tl->packed, e->ns - tl->last_ns);
-    put_number(&tl->packed, e->rank);
-    if (e->job)
-        put_number(&tl->packed, e->job);
-    if (e->arg)
-        put_number(&tl->packed, e->arg);
-    tl->last_ns = e->ns;
-}
-
 void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what what, uint32_t arg)
 {
     struct timeline_event e = {.job = r->job->number, .rank = r->number, .arg = arg};
@@ -116,10 +86,7 @@ void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what
         return;
     e.ns = clock_ns() - tl->zero_ns;
     e.what = what;
-    if (tl->packs)
-        pack_event(tl, &e);
-    else
-        keep_event(tl, &e);
+    keep_event(tl, &e);
 }
 
 void timeline_node(struct timeline *tl, uint32_t node, enum timeline_what what)
@@ -138,51 +105,27 @@ void timeline_node(struct timeline *tl, uint32_t node, enum timeline_what what)
 
 bool timeline_is_due(const struct timeline *tl)
 {
-    return tl->n_packed && (tl->packed.len >= SEND_BYTES || loop.now_ns >= tl->sent_ns + SEND_NS);
+    return tl->of_agent && tl->n &&
+           (tl->n >= SEND_BYTES / EVENT_BYTES || loop.now_ns >= tl->sent_ns + SEND_NS);
 }
 
 void timeline_take(struct timeline *tl, struct msg *m)
 {
     msg_u64(m, clock_ns() - tl->zero_ns);
-    msg_u32(m, tl->n_packed);
-    msg_bytes(m, tl->packed.p, tl->packed.len);
-    tl->packed.len = 0;
-    tl->n_packed = 0;
-    tl->last_ns = 0;
+    msg_u32(m, tl->n);
+    for (uint32_t i = 0; i < tl->n; i++) {
+        const struct timeline_event *e = &tl->events[i];
+        const uint8_t what = e->what;
+
+        msg_u64(m, e->ns);
+        msg_u32(m, e->job);
+        msg_u32(m, e->rank);
+        msg_u32(m, e->arg);
+        msg_bytes(m, &what, 1);
+    }
+    tl->n_sent += tl->n;
+    tl->n = 0;
     tl->sent_ns = loop.now_ns;
-}
-
-static uint8_t get_byte(struct msg_in *in)
-{
-    if (in->left == 0) {
-        in->bad = true;
-        return 0;
-    }
-    in->left--;
-    return (uint8_t)*in->p++;
-}
-
-static uint64_t get_number(struct msg_in *in)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const uint8_t byte = get_byte(in);
-
-        v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return v;
-    }
-    in->bad = true;
-    return 0;
-}
-
-static uint32_t get_number32(struct msg_in *in)
-{
-    const uint64_t v = get_number(in);
-
-    in->bad = in->bad || v > UINT32_MAX;
-    return (uint32_t)v;
 }
 
 /* A node's clock says sent_ns, ours now_ns or less. If its clock runs faster than ours the bounds
@@ -198,28 +141,24 @@ static void hear_clock(struct timeline_clock *c, uint64_t sent_ns, uint64_t now_
 bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in)
 {
     const uint64_t sent_ns = get_u64(in);
-    const uint32_t n = get_u32(in);
+    const uint32_t n = get_count(in, EVENT_BYTES);
     struct timeline_event e = {.node = node & 0xffffff};
 
-    if (!tl->clocks || in->bad)
+    if (!tl->clocks || in->bad || in->left != n * (size_t)EVENT_BYTES)
         return false;
     hear_clock(&tl->clocks[node], sent_ns, run_ns());
     for (uint32_t i = 0; i < n; i++) {
-        const uint8_t head = get_byte(in);
-        const uint64_t since_last = get_number(in);
-
-        if (since_last > sent_ns - e.ns)
-            return false;
-        e.what = head & WHAT_MASK;
-        e.ns += since_last;
-        e.rank = get_number32(in);
-        e.job = head & HAS_JOB ? get_number32(in) : 0;
-        e.arg = head & HAS_ARG ? get_number32(in) : 0;
-        if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
+        e.ns = get_u64(in);
+        e.job = get_u32(in);
+        e.rank = get_u32(in);
+        e.arg = get_u32(in);
+        e.what = (uint8_t)*in->p++;
+        in->left--;
+        if (e.ns > sent_ns || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
             return false;
         keep_event(tl, &e);
     }
-    return !in->bad && in->left == 0;
+    return true;
 }
 
 /* ---- the end ---- */

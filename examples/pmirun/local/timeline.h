@@ -5,8 +5,8 @@
  * also for a job that does not start, is stopped or killed; a pmirun that dies of SIGKILL leaves an
  * empty file.
  *
- * On several nodes each agent packs the events of its ranks (some 5 bytes an event) and sends them
- * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's starts when
+ * On several nodes each agent sends the events of its ranks (21 bytes each) to the head twice a
+ * second, when 16 KiB wait, and before it ends. Clocks: an agent's starts when
  * it reads its set-up, so after the head has sent it; and each message leaves the agent before the
  * head reads it. The head takes the middle of these two bounds. So an agent's times are off by half
  * a round trip at first, and later by the drift between the two clocks too: some 10 ms an hour are
@@ -61,7 +61,7 @@ struct timeline_clock {
 
 struct timeline {
     bool on;
-    bool packs;       /* an agent's, which sends the events of its ranks */
+    bool of_agent;    /* which sends the events of its ranks to its head */
     bool of_nodes;    /* a head's, whose agents record the ranks */
     const char *path; /* NULL: an agent's */
     uint64_t zero_ns; /* what this node's clock said at its beginning */
@@ -71,10 +71,9 @@ struct timeline {
     bool reported[2];
     uint64_t cut_ns;               /* when the first of them happened, about */
     struct timeline_clock *clocks; /* by node; NULL: one node, whose clock is ours */
-    /* An agent's: packed events that wait. */
-    struct msg packed;
-    uint32_t n_packed;
-    uint64_t last_ns, sent_ns; /* of the last event; when they were sent last */
+    /* An agent's. */
+    uint32_t n_sent;
+    uint64_t sent_ns; /* when events were sent last */
 };
 
 /* Makes the file, which is empty until the end. Exits when that fails. */

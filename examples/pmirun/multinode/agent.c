@@ -22,7 +22,6 @@
 
 #include <pmiwire/exchange.h>
 
-#include "../local/exchange.h"
 #include "../local/host.h"
 #include "../local/launch.h"
 #include "../local/pmirun.h"
@@ -275,7 +274,7 @@ bool agent_report_text(struct agent *a, const char *text, size_t n)
     return true;
 }
 
-/* About a rank: its numbers, then others. */
+/* About a rank: its numbers, then another. */
 static struct msg *rank_msg(struct agent *a, enum message what, const struct rank *r,
                             uint32_t first)
 {
@@ -287,15 +286,9 @@ static struct msg *rank_msg(struct agent *a, enum message what, const struct ran
     return m;
 }
 
-void agent_report_started(struct agent *a, const struct rank *r)
+void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value)
 {
-    rank_msg(a, MSG_STARTED, r, (uint32_t)r->pid);
-    agent_tell(a);
-}
-
-void agent_report_state(struct agent *a, const struct rank *r, uint32_t state)
-{
-    rank_msg(a, MSG_STATE, r, state);
+    rank_msg(a, what, r, value);
     agent_tell(a);
 }
 
@@ -311,15 +304,10 @@ void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t 
     agent_tell(a);
 }
 
-void agent_tell_number(struct agent *a, enum message what, uint32_t number)
+void agent_report(struct agent *a, enum message what, uint32_t number)
 {
     msg_u32(agent_msg(a, what), number);
     agent_tell(a);
-}
-
-void agent_report_launched(struct agent *a, const struct job *job)
-{
-    agent_tell_number(a, MSG_LAUNCHED, job->number);
 }
 
 void agent_report_spawn_failed(struct agent *a, const struct job *job, int err)
@@ -329,17 +317,6 @@ void agent_report_spawn_failed(struct agent *a, const struct job *job, int err)
     msg_u32(m, job->number);
     msg_u32(m, (uint32_t)err);
     agent_tell(a);
-}
-
-void agent_report_fatal(struct agent *a, int status)
-{
-    if (!a->jobs->stopping)
-        agent_tell_number(a, MSG_FATAL, (uint32_t)status);
-}
-
-void agent_report_failure(struct agent *a, int status)
-{
-    agent_tell_number(a, MSG_STATUS, (uint32_t)status);
 }
 
 void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why)
@@ -384,13 +361,13 @@ static void tell_ready(struct agent *a)
     uint16_t port;
     int rc;
 
-    agent_tell_number(a, MSG_TRY, a->try);
+    agent_report(a, MSG_TRY, a->try);
     a->told = true;
     net_address(a->head, true, address, sizeof(address));
     rc = net_listen(&a->net, address, &port);
     if (rc) {
         say("agent: cannot listen at %s: %s", address, strerror(-rc));
-        agent_report_fatal(a, STATUS_NODE);
+        job_stop(a->jobs, STATUS_NODE);
         return;
     }
     if (a->step)
@@ -438,7 +415,7 @@ bool agent_ended(struct agent *a)
         return !net_shaking(&a->net) || timer_passed(&a->leave);
     }
     if (!a->done_sent) {
-        if (a->jobs->timeline->n_packed)
+        if (a->jobs->timeline->n)
             tell_times(a);
         tell_done(a);
         net_flush(&a->net);
@@ -465,7 +442,8 @@ void agent_report_lost(struct agent *a, uint32_t node, const char *why)
     msg_u32(m, node);
     msg_string(m, why);
     agent_tell(a);
-    exchange_lost(a->jobs, node);
+    for (const struct job *job = a->jobs->first; job; job = job->next)
+        pmiwire_server_node_lost(job->server, job->id, node);
 }
 
 /* A link to another agent; NULL on failure. */
@@ -576,11 +554,15 @@ static bool keep_early_frame(struct agent *a, uint32_t from, uint8_t what, uint3
 static bool deliver_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t number,
                           const char *p, size_t n)
 {
-    struct job *job = job_by_number(a->jobs, number);
+    const struct job *job = job_by_number(a->jobs, number);
+    int rc;
 
     if (what == MSG_PMIX)
         return host_frame(from, p, n);
-    return !job || exchange_frame(job, from, p, n); /* else it is over */
+    if (!job) /* it is over */
+        return true;
+    rc = pmiwire_server_frame(job->server, job->id, from, p, n);
+    return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
 }
 
 bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
@@ -669,10 +651,12 @@ static void on_link_closed(void *of, struct netconn *nc, const char *why)
 static void on_link_room(void *of, struct netconn *nc)
 {
     struct agent *a = of;
-    const bool is_head = nc == a->head;
 
-    if (!is_head && nc->dialled)
-        exchange_room(a->jobs, nc->ch.peer);
+    if (nc == a->head || !nc->dialled)
+        return;
+    for (const struct job *job = a->jobs->first; job; job = job->next)
+        pmiwire_server_link_ready(job->server, job->id, nc->ch.peer);
+    host_room(nc->ch.peer);
 }
 
 const struct net_ops agent_net_ops = {on_link_opened, on_link_frame, on_link_closed, on_link_room};
@@ -682,11 +666,6 @@ void agent_progress(struct agent *a)
     check_links(a);
     if (timeline_is_due(a->jobs->timeline))
         tell_times(a);
-}
-
-void agent_report_input(struct agent *a, uint32_t n)
-{
-    agent_tell_number(a, MSG_TOOK, n);
 }
 
 void agent_set_up(struct pmirun *pr, char **args)

@@ -79,7 +79,6 @@ bool agent_ended(struct agent *a);
 /* Begins a message to the head, which agent_tell() sends. */
 struct msg *agent_msg(struct agent *a, enum message what);
 void agent_tell(struct agent *a);
-void agent_tell_number(struct agent *a, enum message what, uint32_t number);
 /* A job has begun: makes links to its neighbours, takes the frames that came early. */
 void agent_begin_exchange(struct agent *a, struct job *job);
 /* A job without a rank here has begun: takes the frames that came early. */

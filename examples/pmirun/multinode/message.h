@@ -11,7 +11,7 @@
 
 #include "../local/fields.h"
 
-#define BOOT_VERSION "5" /* in the first of them: raise it with each change of messages */
+#define BOOT_VERSION "6" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
 #define BOOT_BYTES 65536u

@@ -26,15 +26,6 @@ void agent_request_name(struct agent *a, uint64_t token, uint32_t owner, uint32_
     agent_tell(a);
 }
 
-int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
-{
-    const struct job *job = who->job_cookie;
-
-    agent_request_name(job->jobs->agent, token, job->number, what, service, port);
-    return PMIWIRE_PENDING;
-}
-
 /* ---- the head ---- */
 
 int names_init(struct head *h)

@@ -54,7 +54,7 @@ void nodes_tell_all(struct head *h, const struct msg *m)
         nodes_tell(h, &h->nodes[i], m);
 }
 
-static void tell_number(struct head *h, enum message what, uint32_t number)
+void head_order(struct head *h, enum message what, uint32_t number)
 {
     struct msg m = {0};
 
@@ -62,26 +62,6 @@ static void tell_number(struct head *h, enum message what, uint32_t number)
     msg_u32(&m, number);
     nodes_tell_all(h, &m);
     msg_free(&m);
-}
-
-void head_signal_ranks(struct head *h, int sig)
-{
-    tell_number(h, MSG_SIGNAL, (uint32_t)sig);
-}
-
-void head_stop_launch(struct head *h)
-{
-    tell_number(h, MSG_STOP, 0);
-}
-
-void head_abandon_job(struct head *h, const struct job *job)
-{
-    tell_number(h, MSG_ABANDON, job->number);
-}
-
-void head_announce_end(struct head *h, const struct job *job)
-{
-    tell_number(h, MSG_OVER, job->number);
 }
 
 void head_give_room(struct head *h, bool is_err)
@@ -474,7 +454,7 @@ static void ask_all(void *of)
         if (node->link && node->n_unanswered >= ASKS)
             nodes_lost(h, node, why);
     }
-    tell_number(h, MSG_ASK, 0);
+    head_order(h, MSG_ASK, 0);
 }
 
 void nodes_ready(struct head *h, struct node *node)
@@ -552,7 +532,7 @@ static void begin_end(struct head *h)
     timer_set(&h->jobs->timeout, 0); /* --timeout is for processes, not for readers */
     timer_set(&h->end, loop.now_ns + END_NS);
     input_close(h->input);
-    tell_number(h, MSG_END, 0);
+    head_order(h, MSG_END, 0);
     starters_stop(h);
 }
 

@@ -59,23 +59,11 @@ bool agent_report_text(struct agent *a, const char *text, size_t n)
     return false;
 }
 
-void agent_report_started(struct agent *a, const struct rank *r)
-{
-}
-
-void agent_report_state(struct agent *a, const struct rank *r, uint32_t state)
-{
-}
-
 void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text)
 {
 }
 
 void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si)
-{
-}
-
-void agent_report_launched(struct agent *a, const struct job *job)
 {
 }
 
@@ -86,18 +74,6 @@ void agent_report_spawn_failed(struct agent *a, const struct job *job, int err)
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n)
 {
     return false;
-}
-
-void agent_report_input(struct agent *a, uint32_t n)
-{
-}
-
-void agent_report_fatal(struct agent *a, int status)
-{
-}
-
-void agent_report_failure(struct agent *a, int status)
-{
 }
 
 void agent_signalled(struct agent *a, int sig)
@@ -115,12 +91,6 @@ void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t c
 
 void agent_report_mpi(struct agent *a, const struct job *job)
 {
-}
-
-int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
-{
-    return 0;
 }
 
 int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
@@ -152,22 +122,6 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
 {
 }
 
-void head_signal_ranks(struct head *h, int sig)
-{
-}
-
-void head_stop_launch(struct head *h)
-{
-}
-
-void head_abandon_job(struct head *h, const struct job *job)
-{
-}
-
-void head_announce_end(struct head *h, const struct job *job)
-{
-}
-
 void head_answer_spawn(struct head *h, const struct job *job, int err)
 {
 }
@@ -185,5 +139,17 @@ void head_stats(const struct head *h, struct pmiwire_stats_server *s)
 }
 
 void head_drop_names(struct head *h, const struct job *job)
+{
+}
+
+void agent_report(struct agent *a, enum message what, uint32_t number)
+{
+}
+
+void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value)
+{
+}
+
+void head_order(struct head *h, enum message what, uint32_t number)
 {
 }

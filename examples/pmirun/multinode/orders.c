@@ -340,7 +340,7 @@ static bool on_space(struct agent *a, struct msg_in *in)
     s.n_ranks = (uint32_t)n_ranks;
     ok = ok && !in->bad && !in->left && host_space(&s);
     if (ok) {
-        agent_tell_number(a, MSG_LAUNCHED, number); /* the head answers the spawner after this */
+        agent_report(a, MSG_LAUNCHED, number); /* the head answers the spawner after this */
         agent_take_early(a, number);
     }
     free(nspace);

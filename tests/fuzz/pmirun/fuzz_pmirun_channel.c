@@ -95,7 +95,6 @@ static void end_world(struct world *w)
     place_policy_free(&pr->opt.place);
     free(pr->timeline.events);
     free(pr->timeline.clocks);
-    msg_free(&pr->timeline.packed);
 }
 
 /* ---- what must hold after each step ---- */
