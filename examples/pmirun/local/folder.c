@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Temporary folders of a job. They hold what its MPI leaves behind when it is killed: shared memory
- * of Open MPI, files of a PMIx server. A pmirun removes its folders when it ends. After SIGKILL its
- * guard does (guard.c). If both are killed, the next pmirun of the same user on this host that
- * makes a folder in the same place does.
+ * Temporary folders of a job. They hold what would be left behind when it is killed: shared memory
+ * of Open MPI, files of a PMIx server, and with --pmi-port memory of our own, which has a name until
+ * every rank has opened it. A pmirun removes its folders when it ends. After SIGKILL its guard does
+ * (guard.c). If both are killed, the next pmirun of the same user on this host that makes a folder
+ * in the same place does.
  *
  * A lock tells whether a folder's owner lives: the owner holds flock() on the folder, and the
  * kernel releases it when the owner dies. Between mkdir() and flock() a new folder looks abandoned,
  * so an owner that has the lock checks that the folder still exists. The name has a hash of the
- * host's name: a pmirun never judges a folder of another host, whose lock a network file system may
- * hide.
+ * host's name: a pmirun never removes a folder of another host, whose lock a network file system
+ * may hide.
  *
  * Removal follows no symbolic link, opens no folder of another user, stays on the folder's file
  * system, and ends after MAX_ENTRIES.
@@ -33,7 +34,7 @@
 #define PREFIX     "pmirun-"
 #define NAME_BYTES 64
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
-/* tries to make a folder: another pmirun may judge it abandoned and remove it */
+/* tries to make a folder: another pmirun may take it for abandoned and remove it */
 #define MAX_TRIES 100u
 /* of a removal, each counted as often as it is seen: bounds the removal of a folder that grows */
 #define MAX_ENTRIES 1000000u

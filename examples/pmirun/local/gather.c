@@ -9,7 +9,6 @@
 
 #include "job.h"
 #include "pmi.h"
-#include "shmname.h"
 #include "table.h"
 
 #include <errno.h>
@@ -73,11 +72,14 @@ static int make_array(struct gather *g, const struct job *job, uint32_t longest)
     const struct options *opt = job->jobs->opt;
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = job->n_ranks, .stride_bytes = longest + 1};
-    char name[SHM_NAME_BYTES];
+    char name[SHMHT_MAX_NAME_BYTES];
+    int rc;
 
     opts.generation = g->number + 1u;
     if (opt->use_port) {
-        shm_name(job->jobs->guard, name);
+        rc = table_new_name(job, name);
+        if (rc)
+            return rc;
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }

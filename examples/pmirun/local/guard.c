@@ -10,14 +10,13 @@
  *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
- * and then unlinks the names of shared memory (shmname.c) and removes the folders (folder.c). A
- * pmirun that ends in any other way does all that itself, and kills the guard.
+ * and then removes the folders (folder.c). A pmirun that ends in any other way does all that itself,
+ * and kills the guard.
  */
 #define _GNU_SOURCE
 #include "guard.h"
 
 #include "folder.h"
-#include "shmname.h"
 #include "util.h"
 
 #include <ctype.h>
@@ -124,7 +123,6 @@ static void clean_up(const struct guard *g)
 {
     const struct timespec a_while = {.tv_nsec = ROUND_NS};
 
-    shm_remove(g->key);
     /* Two looks that find none: a process in the middle of execve() shows no environment. */
     kill_groups(g); /* once: another process may get their ids */
     for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {

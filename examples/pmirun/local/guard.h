@@ -9,7 +9,7 @@
 struct guard {
     pid_t pid;         /* the guard's process id; 0: none */
     uint64_t *ranks;   /* shared with the guard: a bit for each process id of a rank */
-    char key[17];      /* 16 digits unique to this pmirun, in its names in /dev/shm */
+    char key[17];      /* 16 digits unique to this pmirun, in the names of its folders */
     char variable[40]; /* in the environment of every rank */
 };
 

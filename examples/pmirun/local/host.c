@@ -26,7 +26,7 @@
 /* One a process, as the libpmix that it loads. */
 static struct {
     struct jobs *jobs;
-    struct mpi_detect *detect; /* for jobs that clients spawn, and its topology and folders */
+    struct mpi_detect *detect; /* for jobs that clients spawn, and its topology */
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
@@ -333,7 +333,7 @@ int host_job(struct job *job, char **why)
         *why = xprintf("cannot host PMIx: %s", strerror(-err));
         rc = -1;
     }
-    if (rc == 0 && !(j.folder = folder_get(hosting.detect->folders, FOLDER_TMP))) {
+    if (rc == 0 && !(j.folder = folder_get(hosting.jobs->folders, FOLDER_TMP))) {
         *why = xprintf("cannot make a folder for PMIx in $TMPDIR or /tmp: %s", strerror(errno));
         rc = -1;
     }

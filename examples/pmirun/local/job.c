@@ -305,10 +305,10 @@ bool job_is_hasty(const struct jobs *jobs)
 
 void job_give_time(struct jobs *jobs)
 {
-    const uint64_t last_words = loop.now_ns + LAST_WORDS_NS;
+    const uint64_t until = loop.now_ns + DRAIN_NS;
 
-    if (!job_is_hasty(jobs) && jobs->drain.at < last_words)
-        timer_set(&jobs->drain, last_words);
+    if (!job_is_hasty(jobs) && jobs->drain.at < until)
+        timer_set(&jobs->drain, until);
 }
 
 void job_abandon(struct job *job, int err)
@@ -352,9 +352,9 @@ static const char *program_name(const struct rank *r)
 /*
  * Ranks that lose a peer abort or end; then the peer's end is the cause to report, not theirs. The
  * kernel closes a dying process's descriptors before it can be reaped: first the lowest, its PMI
- * connection, then those that peers watch. So an abort is judged at the end of a batch of events,
- * after all dead processes are reaped. While a rank has hung up but not ended, judgement waits for
- * its end, at most DYING_NS.
+ * connection, then those that peers watch. So an abort is handled at the end of a batch of events,
+ * after all dead processes are reaped; while a rank has hung up but not ended, after its end, or
+ * after DYING_NS.
  */
 static void fail_rank(struct rank *r, int status, const char *text)
 {

@@ -22,7 +22,7 @@
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
 /* for output that another process holds open after the last rank */
-#define LAST_WORDS_NS NS_PER_S
+#define DRAIN_NS NS_PER_S
 
 /* One program with its arguments: a `:` group of the command line, or a sub-command of a spawn. */
 struct app {
@@ -111,18 +111,18 @@ struct job_plan {
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
- * was stuck. pmirun waits a moment before it judges, since another rank may be the real cause. */
+ * was stuck. pmirun waits a moment before it decides, since another rank may be the real cause. */
 struct cause {
-    struct rank *by; /* NULL: none, or it has been judged */
+    struct rank *by; /* NULL: none, or it is decided */
     int status;
     char text[512];
     uint64_t since_ns;
 };
 
-/* A collective that cannot complete. pmirun waits a moment before it judges, since the end of the
+/* A collective that cannot complete. pmirun waits a moment before it decides, since the end of the
  * missing rank may say more. */
 struct stuck {
-    struct rank *gone;  /* NULL: none, or it has been judged */
+    struct rank *gone;  /* NULL: none, or it is decided */
     uint32_t coll, why; /* PMIWIRE_COLL_*, PMIWIRE_GONE_* */
     uint64_t since_ns;
 };
@@ -151,6 +151,7 @@ struct jobs {
     struct launcher *launcher; /* NULL: it starts no ranks: a head, or a step of Slurm */
     struct pmi *pmi;           /* not a head's */
     struct guard *guard;
+    struct folders *folders;   /* of memory that has a name */
     struct timeline *timeline; /* which rank did what when */
     struct progress *progress;
 
@@ -170,7 +171,7 @@ struct jobs {
     struct timer kill;    /* SIGKILL follows; not set: not planned */
     struct timer drain;   /* streams that are still open are closed; not set: not yet known */
     struct timer timeout; /* --timeout */
-    struct timer judge;   /* something may be judged */
+    struct timer decide;  /* job_decide_end() has something to decide */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;
@@ -200,10 +201,10 @@ void job_rank_state(struct rank *r, uint32_t state);
 void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message);
 /* A collective cannot complete: a rank is gone. */
 void job_stuck(struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
-/* Judges an abort and the like, unless another rank is about to die, which may be its cause; and a
- * stuck collective, after a while. */
+/* Decides on an abort and the like, unless another rank is about to die, which may be its cause;
+ * and on a stuck collective, after a while. */
 void job_decide_end(struct jobs *jobs);
-bool job_end_is_pending(const struct jobs *jobs);  /* is there something to judge? */
+bool job_end_is_pending(const struct jobs *jobs);  /* is there something to decide? */
 uint64_t job_decision_ns(const struct jobs *jobs); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct jobs *jobs, int status);
@@ -215,7 +216,7 @@ void job_stop_all(struct jobs *jobs);
 void job_hasten(struct jobs *jobs);
 /* Does its end wait for no reader of our output? */
 bool job_is_hasty(const struct jobs *jobs);
-/* If it does wait: streams that are still open are read for LAST_WORDS_NS more. */
+/* If it does wait: streams that are still open are read for DRAIN_NS more. */
 void job_give_time(struct jobs *jobs);
 void job_set_status(struct jobs *jobs, int status);
 void job_kill_all(struct jobs *jobs, int sig);

@@ -85,7 +85,7 @@ static bool job_is_finished(struct jobs *jobs, struct output *output)
     if (!jobs->drain.at || output->n_full[0] || output->n_full[1])
         job_give_time(jobs);
     if (!left->filter.at) /* never later: a leftover may write without end */
-        timer_set(&left->filter, loop.now_ns + LAST_WORDS_NS);
+        timer_set(&left->filter, loop.now_ns + DRAIN_NS);
     /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
     if (output->n_streams && !jobs->stopping && !left->sweep.at && !timer_passed(&left->filter))
         return false;
@@ -126,7 +126,7 @@ int loop_run(struct pmirun *pr)
                 return 0;
         }
         flush_all(pr);
-        timer_set(&jobs->judge, job_decision_ns(jobs));
+        timer_set(&jobs->decide, job_decision_ns(jobs));
         n = epoll_wait(loop.epoll, ev, BATCH, more ? 0 : timers_wait_ms());
         if (n < 0 && errno != EINTR)
             return -errno;

@@ -450,7 +450,7 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
 /* What the way takes before the ranks' places are known. */
 static int set_way_vars(struct mpi_detect *d, struct job *job, char **why)
 {
-    int status = job->way != MPI_PMI ? set_openmpi(d->folders, job, why) : 0;
+    int status = job->way != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
 
     if (status == 0 && job->way == MPI_OPENMPI)
         status = set_flux(job, why);

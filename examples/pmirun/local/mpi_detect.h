@@ -15,14 +15,12 @@
 
 #include "timer.h"
 
-struct folders;
 struct job;
 struct jobs;
 struct topology;
 
 struct mpi_detect {
     struct jobs *jobs;
-    struct folders *folders;   /* of what Open MPI leaves behind */
     struct topology *topology; /* which its ranks read; and bind_job() */
     struct timer look;         /* for an MPI that a script hides */
 };

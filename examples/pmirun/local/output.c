@@ -308,7 +308,6 @@ static bool begin_stream(struct output *o, struct stream *st, const char *patter
     char *name, text[RANK_NAME_BYTES];
     struct sink *sk;
 
-    st->sink = kind == 1 ? &o->out : &o->err;
     if (!pattern)
         return true;
     name = file_name(o, pattern, st->rank);
@@ -328,6 +327,8 @@ static bool begin_stream(struct output *o, struct stream *st, const char *patter
 
 bool output_begin(struct output *o, struct rank *r)
 {
+    r->out.sink = &o->out;
+    r->err.sink = &o->err;
     return begin_stream(o, &r->out, o->jobs->opt->outfile) &&
            begin_stream(o, &r->err, o->jobs->opt->errfile);
 }

@@ -45,7 +45,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     struct pmi *pmi = ctx;
     struct conn *c = who->cookie;
 
-    /* job.c judges the end of a connection when its process has ended. */
+    /* job.c decides about the end of a connection when its process has ended. */
     if (code == PMIWIRE_EEOF || pmi->jobs->stopping || (c && c->n_diags > MAX_DIAGS))
         return;
     if (c && !c->rank && !port_may_complain(pmi->port))
@@ -298,18 +298,18 @@ static void close_conn(struct pmi *pmi, struct conn *c)
     else
         pmi->port->n_unknown--;
     if (!c->queued) { /* else it is in pmi->ready, and pmi_flush_ready() moves it */
-        c->next = pmi->grave;
-        pmi->grave = c;
+        c->next = pmi->closed;
+        pmi->closed = c;
     }
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
 void pmi_free_closed(struct pmi *pmi)
 {
-    while (pmi->grave) {
-        struct conn *c = pmi->grave;
+    while (pmi->closed) {
+        struct conn *c = pmi->closed;
 
-        pmi->grave = c->next;
+        pmi->closed = c->next;
         free(c);
     }
 }
@@ -482,8 +482,8 @@ void pmi_flush_ready(struct pmi *pmi)
             if (!c->armed)
                 pmi_conn_flush(pmi, c);
         } else {
-            c->next = pmi->grave;
-            pmi->grave = c;
+            c->next = pmi->closed;
+            pmi->closed = c;
         }
     }
 }

@@ -32,7 +32,7 @@ struct conn {
     bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
-    struct conn *next; /* in pmi.ready, then in pmi.grave */
+    struct conn *next; /* in pmi.ready, then in pmi.closed */
 };
 
 struct pmi {
@@ -40,10 +40,10 @@ struct pmi {
     struct port *port;         /* --pmi-port */
     struct mpi_detect *detect; /* for jobs that ranks spawn */
     struct pmiwire_server *server;
-    struct timer tick;  /* of the engine, and of PMIx, every half second */
-    struct conn *ready; /* with something to write */
-    struct conn *grave; /* closed in this batch of events */
-    uint64_t n_conns;   /* open */
+    struct timer tick;   /* of the engine, and of PMIx, every half second */
+    struct conn *ready;  /* with something to write */
+    struct conn *closed; /* closed in this batch of events */
+    uint64_t n_conns;    /* open */
 };
 
 int pmi_init(struct pmi *pmi);

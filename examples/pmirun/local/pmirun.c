@@ -9,6 +9,7 @@ void pmirun_init(struct pmirun *pr)
     jobs_init(&pr->jobs, &pr->opt);
     pr->jobs.pmi = &pr->pmi;
     pr->jobs.guard = &pr->guard;
+    pr->jobs.folders = &pr->folders;
     pr->jobs.timeline = &pr->timeline;
     pr->jobs.progress = &pr->progress;
     pr->pmi.jobs = pr->output.jobs = pr->signals.jobs = pr->detect.jobs = &pr->jobs;
@@ -16,7 +17,7 @@ void pmirun_init(struct pmirun *pr)
     pr->pmi.detect = &pr->detect;
     pr->port.pmi = &pr->pmi;
     pr->signals.output = pr->progress.output = &pr->output;
-    pr->detect.folders = pr->topology.folders = &pr->folders;
+    pr->topology.folders = &pr->folders;
     pr->detect.topology = &pr->topology;
     pr->input.opt = pr->topology.opt = &pr->opt;
     pr->folders.key = pr->guard.key;

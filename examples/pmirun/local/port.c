@@ -16,7 +16,6 @@
 
 #include "job.h"
 #include "pmi.h"
-#include "shmname.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +52,6 @@ int port_init(struct port *port)
         close(fd);
         return err;
     }
-    shm_sweep();
     port->number = ntohs(addr.sin_port);
     port->listener = (struct source){on_port_connection, port, fd};
     port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);

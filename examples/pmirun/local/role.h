@@ -50,7 +50,7 @@ void nodes_stop(const struct jobs *jobs);  /* frees everything before the exit *
 /* ---- an agent's reports to its head ---- */
 
 uint32_t agent_node(const struct agent *a);                             /* its number */
-bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: nobody hears */
+bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: it has no head */
 void agent_report(struct agent *a, enum message what, uint32_t number); /* one with a number */
 /* MSG_STARTED its pid, MSG_STATE its PMIWIRE_CONN_*. */
 void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value);

@@ -51,7 +51,7 @@ int signals_init(struct signals *s)
 }
 
 /* While ranks run: reports those that ignore SIGINT; ends those that ignore SIGTERM. */
-static void on_patience_end(void *of)
+static void on_end_timeout(void *of)
 {
     const struct signals *s = of;
 
@@ -88,8 +88,8 @@ static void on_end_signal(struct signals *s, int sig)
         return;
     }
     if (sig == SIGINT || sig == SIGTERM)
-        timer_call(&s->patience, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S,
-                   on_patience_end, s);
+        timer_call(&s->end, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S, on_end_timeout,
+                   s);
     job_kill_all(s->jobs, sig);
 }
 

@@ -20,7 +20,7 @@ struct signals {
     sigset_t orig_mask, handled;
     bool pipe_was_ignored, xfsz_was_ignored;
     uint32_t n_interrupts;
-    struct timer patience; /* until then the ranks have time to end by it */
+    struct timer end; /* until then the ranks have time to end by it */
 };
 
 int signals_init(struct signals *s);

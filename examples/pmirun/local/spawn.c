@@ -275,7 +275,7 @@ int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire
         err = status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
     }
     if (err) {
-        job->abandoned = true; /* and to be buried */
+        job->abandoned = true; /* job_free_ended() frees it */
         return err;
     }
     job->spawn_token = token;

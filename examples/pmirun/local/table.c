@@ -10,13 +10,14 @@
  */
 #include "table.h"
 
+#include "folder.h"
 #include "gather.h"
 #include "job.h"
 #include "ompi_binding.h"
 #include "pmi.h"
-#include "shmname.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,13 +67,23 @@ static int table_advertise(const struct job *job, struct table *t)
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
+int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES])
+{
+    const char *folder = folder_get(job->jobs->folders, FOLDER_SHM);
+
+    if (!folder)
+        return -errno;
+    snprintf(name, SHMHT_MAX_NAME_BYTES, "%s/%08x%08x", folder, random_u32(), random_u32());
+    return 0;
+}
+
 void table_create(struct job *job)
 {
     const struct options *opt = job->jobs->opt;
     struct shmht_writer_opts opts = {.size = sizeof(opts)};
-    char name[SHM_NAME_BYTES];
+    char name[SHMHT_MAX_NAME_BYTES];
     struct table *t;
-    int rc;
+    int rc = 0;
 
     if (opt->no_shm)
         return;
@@ -80,12 +91,13 @@ void table_create(struct job *job)
     opts.expected_entries = 2u * (uint64_t)job->n_ranks;
     opts.flags = SHMHT_DEFER;
     if (opt->use_port) { /* no descriptor travels over TCP */
-        shm_name(job->jobs->guard, name);
+        rc = table_new_name(job, name);
         opts.name = name;
         opts.flags |= SHMHT_NAMED;
     }
     t = calloc(1, sizeof(*t));
-    rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
+    if (rc == 0)
+        rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
     if (rc == 0)
         rc = table_advertise(job, t);
     if (rc != 0) {

@@ -7,9 +7,13 @@
 #include <stdint.h>
 
 #include <pmiwire/server.h>
+#include <shmht.h>
 
 struct job;
 
+/* --pmi-port, where no descriptor can be handed over: a new name in our folder, which its removal
+ * takes along (folder.h). 0 or -errno. */
+int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES]);
 const char *table_why(int rc);      /* an error of libshmht's or the system's */
 void table_create(struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);

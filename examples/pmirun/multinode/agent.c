@@ -420,7 +420,7 @@ bool agent_ended(struct agent *a)
         tell_done(a);
         net_flush(&a->net);
         a->done_sent = true;
-        timer_set(&a->done, loop.now_ns + net_patience(&a->net));
+        timer_set(&a->done, loop.now_ns + net_timeout(&a->net));
     }
     return timer_passed(&a->done);
 }

@@ -94,15 +94,15 @@ char *net_own_addresses(void)
 
 /* ---- the life of a connection ---- */
 
-uint64_t net_patience(const struct net *net)
+uint64_t net_timeout(const struct net *net)
 {
     return (uint64_t)((net->opt->node_s > 0 ? net->opt->node_s : NEVER_S) * 1e9);
 }
 
 /* Where there is another address to try. */
-static uint64_t hasty_patience(const struct net *net)
+static uint64_t short_timeout(const struct net *net)
 {
-    const uint64_t ns = net_patience(net) / 5;
+    const uint64_t ns = net_timeout(net) / 5;
 
     return ns < 5 * NS_PER_S ? ns : 5 * NS_PER_S;
 }
@@ -150,7 +150,7 @@ bool net_shaking(const struct net *net)
  * may have answered while we were stopped or busy, and its answer must be read first. */
 static void give_time(struct netconn *nc, uint64_t ns)
 {
-    nc->patience_ns = ns;
+    nc->timeout_ns = ns;
     nc->deadline_ns = loop.now_ns + ns - ns / 5;
     nc->warned = false;
     timer_call_sooner(&nc->net->deadline, nc->deadline_ns, net_deadlines, nc->net);
@@ -183,7 +183,7 @@ static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t pe
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = nc->armed = dials;
-    give_time(nc, net_patience(net));
+    give_time(nc, net_timeout(net));
     if (!net->listen_ns)
         listen_later(net);
     nc->next = net->conns;
@@ -235,7 +235,7 @@ struct netconn *net_dial(struct net *net, const char *address, uint16_t port, ui
     }
     nc = new_conn(net, fd, true, peer, (struct sockaddr *)&ss, len, err);
     if (nc && hasty)
-        give_time(nc, hasty_patience(net));
+        give_time(nc, short_timeout(net));
     return nc;
 }
 
@@ -472,7 +472,7 @@ static void on_net_event(void *of, struct source *src, uint32_t events)
         if (!(events & EPOLLOUT))
             return;
         nc->connecting = false;
-        give_time(nc, net_patience(nc->net));
+        give_time(nc, net_timeout(nc->net));
     }
     if (events & EPOLLOUT)
         net_conn_flush(nc);
@@ -521,7 +521,7 @@ static void net_deadlines(void *of)
             continue;
         }
         if (loop.now_ns >= nc->deadline_ns) {
-            nc->deadline_ns = loop.now_ns + nc->patience_ns / 5;
+            nc->deadline_ns = loop.now_ns + nc->timeout_ns / 5;
             nc->warned = true;
         }
         timer_call_sooner(&net->deadline, nc->deadline_ns, net_deadlines, net);

@@ -34,7 +34,7 @@ struct netconn {
     bool dialled, connecting, armed, dirty, dead;
     bool full;            /* net_full() said so, and ops->room() follows */
     bool warned;          /* its deadline has passed once */
-    uint64_t patience_ns; /* what it was given */
+    uint64_t timeout_ns;  /* what it was given */
     uint64_t deadline_ns; /* the handshake must be over by then; 0: it is */
     char name[80];        /* the other end's address, in words */
     struct netconn *next, *next_dirty;
@@ -76,8 +76,8 @@ void net_close(struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
 bool net_full(struct netconn *nc);
-bool net_shaking(const struct net *net);      /* is a dialled connection not open yet? */
-uint64_t net_patience(const struct net *net); /* --node-timeout in ns; never is very long */
+bool net_shaking(const struct net *net);     /* is a dialled connection not open yet? */
+uint64_t net_timeout(const struct net *net); /* --node-timeout in ns; never is very long */
 /* The numeric address of either end; empty when there is none. */
 void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 /* This machine's addresses, numeric, blanks between them, the loopback's last. */

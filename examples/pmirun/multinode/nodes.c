@@ -536,7 +536,7 @@ static void begin_end(struct head *h)
     starters_stop(h);
 }
 
-/* Agents cannot end while readers of our output hold up their ranks' last words. */
+/* Agents cannot end while readers of our output delay their ranks' output. */
 static void settle_end(struct head *h)
 {
     if (!h->output->n_full[0] && !h->output->n_full[1])

@@ -525,7 +525,7 @@ void head_reap_starter(struct head *h, const siginfo_t *si)
     s->state = STARTER_EXITED;
     close_stdin(s);
     if (s->src.fd >= 0)
-        on_starter(h, &s->src, 0); /* its last words first */
+        on_starter(h, &s->src, 0); /* its last output first */
     trace("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
           si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;

@@ -269,7 +269,7 @@ bool net_shaking(const struct net *net)
     return false;
 }
 
-uint64_t net_patience(const struct net *net)
+uint64_t net_timeout(const struct net *net)
 {
     return NS_PER_S;
 }
