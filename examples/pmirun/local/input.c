@@ -90,17 +90,51 @@ static uint32_t push_input(struct input *in)
 
 /* ---- from standard input ---- */
 
+/* In the background, the terminal is not ours: looks again later. */
+static void input_retry(void *of)
+{
+    struct input *in = of;
+
+    if (in->src.fd >= 0 && loop_add(&in->src, EPOLLIN) != 0)
+        input_close(in);
+}
+
+/* The terminal is not ours then: it looks again later. */
+static bool in_background(struct input *in)
+{
+    if (!isatty(in->src.fd) || tcgetpgrp(in->src.fd) == getpgrp())
+        return false;
+    loop_del(&in->src);
+    timer_call(&in->retry, loop.now_ns + RETRY_NS, input_retry, in);
+    return true;
+}
+
+static bool has_room(const struct input *in)
+{
+    return in->head ? in->room > 0 : in->len == 0;
+}
+
 /* Reads one piece. False: nothing has arrived, or it was the end. */
 static bool read_piece(struct input *in)
 {
-    ssize_t n = read(in->src.fd, in->buf, INPUT_BYTES);
+    const size_t most = in->head && in->room < INPUT_BYTES ? in->room : INPUT_BYTES;
+    const ssize_t n = read(in->src.fd, in->buf, most);
+    const size_t len = n > 0 ? (size_t)n : 0;
+    bool wanted;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
         say("cannot read standard input: %s; ranks see its end", strerror(errno));
-    in->len = n > 0 ? (size_t)n : 0;
-    if (n > 0 && push_input(in) > 0)
+    if (in->head) {
+        wanted = head_send_input(in->head, in->buf, len);
+        in->room -= (uint32_t)len;
+        in->n_sent += len;
+    } else {
+        in->len = len;
+        wanted = len && push_input(in) > 0;
+    }
+    if (len && wanted)
         return true;
     input_close(in);
     return false;
@@ -108,7 +142,7 @@ static bool read_piece(struct input *in)
 
 static void read_file_pieces(struct input *in)
 {
-    for (int i = 0; i < FILE_READS && in->len == 0; i++)
+    for (int i = 0; i < FILE_READS && has_room(in); i++)
         if (!read_piece(in))
             return;
     for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
@@ -121,10 +155,23 @@ static void read_file_pieces(struct input *in)
 static void on_stdin(void *of, struct source *src, uint32_t events)
 {
     struct input *in = of;
-    if (input_in_background(in) || !read_piece(in) || in->len == 0)
+
+    if (in_background(in) || !read_piece(in) || has_room(in))
         return;
     loop_del(&in->src);
     in->waits = true;
+}
+
+/* There is room again. */
+static void input_resume(struct input *in)
+{
+    if (in->is_file) {
+        read_file_pieces(in);
+    } else if (in->waits) {
+        in->waits = false;
+        if (loop_add(&in->src, EPOLLIN) != 0)
+            input_close(in);
+    }
 }
 
 static void on_feed_room(void *of, struct source *src, uint32_t events)
@@ -132,31 +179,28 @@ static void on_feed_room(void *of, struct source *src, uint32_t events)
     struct input *in = of;
     const bool more = push_input(in) > 0;
 
-    if ((in->ends && in->len == 0) || (!more && !in->agent)) {
+    if ((in->ends && in->len == 0) || (!more && !in->agent))
         input_close(in);
-    } else if (in->len == 0 && in->is_file) {
-        read_file_pieces(in);
-    } else if (in->len == 0 && in->waits) {
-        in->waits = false;
-        if (loop_add(&in->src, EPOLLIN) != 0)
-            input_close(in);
-    }
+    else if (in->len == 0)
+        input_resume(in);
 }
 
-/* All feeds have joined. */
-static void start_feeds(struct input *in)
-{
-    int fd, rc;
+/* ---- what others call ---- */
 
-    if (in->agent) {
-        input_given(in, NULL, 0); /* what came before */
-        return;
-    }
-    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+void input_start(struct input *in)
+{
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    int rc;
+
+    if (!in->buf)
+        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
+    if (fd < 0 && in->head)
+        head_send_input(in->head, "", 0);
     if (fd < 0) {
         input_close(in);
         return;
     }
+    in->room = INPUT_WINDOW_BYTES;
     in->src = (struct source){on_stdin, in, fd};
     rc = loop_add(&in->src, EPOLLIN);
     in->is_file = rc == -EPERM;
@@ -166,7 +210,14 @@ static void start_feeds(struct input *in)
         input_close(in);
 }
 
-/* ---- what others call ---- */
+void input_taken(struct input *in, uint64_t n)
+{
+    if (in->src.fd < 0 || n > in->n_sent) /* the latter makes no sense */
+        return;
+    in->room = (uint32_t)(INPUT_WINDOW_BYTES - (in->n_sent - n));
+    if (in->room > 0)
+        input_resume(in);
+}
 
 bool input_join(struct input *in, const struct rank *r, int *child_fd)
 {
@@ -194,8 +245,10 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
     /* Without a pipe too: the others' input begins when all feeds have joined. */
     in->feeds[in->n_joined++].src = (struct source){on_feed_room, in, has_pipe ? p[1] : -1};
     *child_fd = p[0];
-    if (in->n_joined == in->n_feeds)
-        start_feeds(in);
+    if (in->n_joined == in->n_feeds && in->agent)
+        input_given(in, NULL, 0); /* what came before */
+    else if (in->n_joined == in->n_feeds)
+        input_start(in);
     return has_pipe;
 }
 
@@ -223,21 +276,4 @@ void input_close(struct input *in)
     loop_close(&in->src);
     for (uint32_t i = 0; i < in->n_joined; i++)
         feed_close(&in->feeds[i]);
-}
-
-static void input_retry(void *of)
-{
-    struct input *in = of;
-
-    if (in->src.fd >= 0 && loop_add(&in->src, EPOLLIN) != 0)
-        input_close(in);
-}
-
-bool input_in_background(struct input *in)
-{
-    if (!isatty(in->src.fd) || tcgetpgrp(in->src.fd) == getpgrp())
-        return false;
-    loop_del(&in->src);
-    timer_call(&in->retry, loop.now_ns + RETRY_NS, input_retry, in);
-    return true;
 }

@@ -80,6 +80,7 @@ const char *head_node_name(const struct head *h, uint32_t node);
 /* Places n ranks on the nodes named in `hosts` (NULL: all). False: a name is not in the job. */
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of);
 void head_order(struct head *h, enum message what, uint32_t number); /* to all, with a number */
+bool head_send_input(struct head *h, const char *p, size_t n); /* n 0: its end. False: nobody */
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs);
 void head_answer_spawn(struct head *h, const struct job *job, int err);
 void head_give_room(struct head *h, bool is_err);            /* that output has gone */

@@ -208,6 +208,19 @@ static bool on_rank_output(struct head *h, struct node *node, struct rank *r, st
     return true;
 }
 
+/* Its ranks have got bytes of stdin. */
+static bool on_took(struct head *h, struct node *node, struct msg_in *in)
+{
+    const struct options *opt = h->jobs->opt;
+    uint64_t least = node->input_took += get_u32(in);
+
+    for (uint32_t i = 0; i < opt->n_nodes && opt->stdin_rank == STDIN_ALL; i++)
+        if (h->nodes[i].input_took < least)
+            least = h->nodes[i].input_took;
+    input_taken(h->input, least);
+    return !in->bad;
+}
+
 static bool on_say(struct head *h, struct msg_in *in)
 {
     size_t n;
@@ -362,7 +375,7 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job_report(h, what, &in);
     case MSG_CHOSE: return on_chose(h, node, &in);
-    case MSG_TOOK: head_input_room(h, node, get_u32(&in)); return !in.bad;
+    case MSG_TOOK: return on_took(h, node, &in);
     case MSG_NAME: return names_asked(h, node, &in);
     case MSG_TIMES: return timeline_heard(h->jobs->timeline, node->id, &in);
     case MSG_STUCK: return on_rank_stuck(h, &in);

@@ -106,7 +106,6 @@ bool starters_end(struct head *h);  /* closes their stdin; false: some run */
 void starters_stop(struct head *h); /* those that have brought no agent */
 
 /* nodes.c */
-bool nodes_send_input(struct head *h, const char *p, size_t n); /* n 0: the end */
 void nodes_tell(struct head *h, struct node *node, const struct msg *m);
 void nodes_tell_all(struct head *h, const struct msg *m);
 void nodes_ready(struct head *h, struct node *node);
@@ -115,9 +114,5 @@ void nodes_done(struct head *h, struct node *node);
 
 /* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in);
-
-/* far_input.c: sends stdin as the agents whose ranks get it have room */
-void head_input_start(struct head *h);
-void head_input_room(struct head *h, struct node *node, uint32_t n);
 
 #endif

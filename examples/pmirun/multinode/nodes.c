@@ -83,7 +83,7 @@ void head_give_room(struct head *h, bool is_err)
     msg_free(&m);
 }
 
-bool nodes_send_input(struct head *h, const char *p, size_t n)
+bool head_send_input(struct head *h, const char *p, size_t n)
 {
     const uint32_t rank = h->jobs->opt->stdin_rank;
     struct msg m = {0};
@@ -474,7 +474,8 @@ void nodes_ready(struct head *h, struct node *node)
     }
     h->jobs->at.launch_begin = loop.now_ns - loop.start_ns;
     head_launch_job(h, h->jobs->first, NULL);
-    head_input_start(h);
+    if (h->jobs->opt->stdin_rank != STDIN_NONE)
+        input_start(h->input);
 }
 
 /* ---- the end ---- */
@@ -655,7 +656,7 @@ void head_set_up(struct pmirun *pr)
     h->input = &pr->input;
     h->detect = &pr->detect;
     h->orig_mask = &pr->signals.orig_mask;
-    pr->jobs.head = h;
+    pr->jobs.head = pr->input.head = h;
     pr->timeline.of_nodes = true;
     open_standard();
     job_note_inherited(&pr->jobs.leftovers);

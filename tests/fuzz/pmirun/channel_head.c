@@ -43,7 +43,7 @@ void begin_head(struct world *w, bool with_prelude)
     struct job_plan plan = {.n_apps = 1};
     int err;
 
-    pr->jobs.head = &w->head;
+    pr->jobs.head = pr->input.head = &w->head;
     pr->timeline.of_nodes = true;
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
