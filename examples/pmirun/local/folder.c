@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Temporary folders of a job. They hold what would be left behind when it is killed: shared memory
- * of Open MPI, files of a PMIx server, and with --pmi-port memory of our own, which has a name until
- * every rank has opened it. A pmirun removes its folders when it ends. After SIGKILL its guard does
- * (guard.c). If both are killed, the next pmirun of the same user on this host that makes a folder
- * in the same place does.
+ * of Open MPI, files of a PMIx server, and with --pmi-port memory of our own, which has a name
+ * until every rank has opened it. A pmirun removes its folders when it ends. After SIGKILL its
+ * guard does (guard.c). If both are killed, the next pmirun of the same user on this host that
+ * makes a folder in the same place does.
  *
  * A lock tells whether a folder's owner lives: the owner holds flock() on the folder, and the
  * kernel releases it when the owner dies. Between mkdir() and flock() a new folder looks abandoned,

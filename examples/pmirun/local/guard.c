@@ -10,8 +10,8 @@
  *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
- * and then removes the folders (folder.c). A pmirun that ends in any other way does all that itself,
- * and kills the guard.
+ * and then removes the folders (folder.c). A pmirun that ends in any other way does all that
+ * itself, and kills the guard.
  */
 #define _GNU_SOURCE
 #include "guard.h"

@@ -22,7 +22,7 @@
 
 #include <pmiwire/server.h>
 
-#include "../multinode/message.h"
+#include "message.h"
 
 struct agent;
 struct head;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "../options.h"
-#include "message.h"
+#include "../local/message.h"
 #include "net.h"
 
 struct input;

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "../local/loop.h"
-#include "message.h"
+#include "../local/message.h"
 #include "net.h"
 
 struct input;
