@@ -100,7 +100,7 @@ static void input_retry(void *of)
 }
 
 /* The terminal is not ours then: it looks again later. */
-static bool in_background(struct input *in)
+static bool input_in_background(struct input *in)
 {
     if (!isatty(in->src.fd) || tcgetpgrp(in->src.fd) == getpgrp())
         return false;
@@ -109,7 +109,7 @@ static bool in_background(struct input *in)
     return true;
 }
 
-static bool has_room(const struct input *in)
+static bool input_has_room(const struct input *in)
 {
     return in->head ? in->room > 0 : in->len == 0;
 }
@@ -142,7 +142,7 @@ static bool read_piece(struct input *in)
 
 static void read_file_pieces(struct input *in)
 {
-    for (int i = 0; i < FILE_READS && has_room(in); i++)
+    for (int i = 0; i < FILE_READS && input_has_room(in); i++)
         if (!read_piece(in))
             return;
     for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
@@ -156,7 +156,7 @@ static void on_stdin(void *of, struct source *src, uint32_t events)
 {
     struct input *in = of;
 
-    if (in_background(in) || !read_piece(in) || has_room(in))
+    if (input_in_background(in) || !read_piece(in) || input_has_room(in))
         return;
     loop_del(&in->src);
     in->waits = true;
