@@ -39,32 +39,32 @@ static void set_up_alone(struct pmirun *pr)
     char *why;
 
     find_all_programs(&pr->opt);
-    job_note_inherited(pr);
-    launch_init(pr);
-    if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
+    job_note_inherited(&pr->jobs.leftovers);
+    launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
+    if (launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, &need, &have) != 0)
         die(STATUS_RESOURCES,
             "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
             pr->opt.n_procs, (unsigned long long)need, (unsigned long long)have);
     loop_init(pr);
-    err = pmi_init(pr);
+    err = pmi_init(&pr->pmi);
     if (err)
         die(STATUS_RESOURCES, "cannot start the PMI server: %s", any_strerror(err));
     if (pr->opt.use_port) {
-        err = port_init(pr);
+        err = port_init(&pr->port);
         if (err)
             die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
     }
-    job = job_create_first(pr, NULL);
-    status = way_choose(pr, job, &why);
+    job = job_create_first(&pr->jobs, NULL);
+    status = mpi_detect_choose(&pr->detect, job, &why);
     if (status)
         die(status, "%s", why);
-    job_queue(pr, job);
+    job_queue(job);
 }
 
 /* A line for each node. */
-static void print_exit_codes(struct pmirun *pr)
+static void print_exit_codes(const struct jobs *jobs)
 {
-    const struct job *job = pr->jobs;
+    const struct job *job = jobs->first;
     char host[256] = "", *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
@@ -72,10 +72,10 @@ static void print_exit_codes(struct pmirun *pr)
     if (!f)
         die(STATUS_RESOURCES, "out of memory");
     gethostname(host, sizeof(host) - 1);
-    for (uint32_t node = 0; node < pr->opt.n_nodes; node++) {
+    for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
 
-        fprintf(f, "exit codes: [%s] ", pr->head ? head_node_name(pr, node) : host);
+        fprintf(f, "exit codes: [%s] ", jobs->head ? head_node_name(jobs->head, node) : host);
         for (uint32_t i = 0; i < job->n_local; i++) {
             const struct rank *r = &job->ranks[i];
 
@@ -88,18 +88,19 @@ static void print_exit_codes(struct pmirun *pr)
     }
     if (fclose(f) != 0)
         die(STATUS_RESOURCES, "out of memory");
-    output_text(pr, text, len);
-    output_flush(pr);
+    print_text(text, len);
     free(text);
 }
 
 /* --timeout has passed. */
-static void end_in_time(struct pmirun *pr)
+static void end_in_time(void *of)
 {
-    job_hasten(pr);
-    say(pr, "%llu of %llu processes still run after %g s; stopping the job",
-        (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
-    job_stop(pr, STATUS_TIMEOUT);
+    struct jobs *jobs = of;
+
+    job_hasten(jobs);
+    say("%llu of %llu processes still run after %g s; stopping the job",
+        (unsigned long long)jobs->n_live, (unsigned long long)jobs->n_ranks, jobs->opt->timeout_s);
+    job_stop(jobs, STATUS_TIMEOUT);
 }
 
 /* --step, first, is for examples/slurm alone: srun starts the ranks. */
@@ -117,71 +118,83 @@ static void parse_command_line(struct options *opt, int argc, char **argv)
     opt->stdin_rank = STDIN_NONE;
 }
 
-static struct pmirun run; /* large; every function is handed a pointer to it */
+/* A report at the end: the counters of all nodes' servers. */
+static void print_stats(const struct jobs *jobs)
+{
+    struct pmiwire_stats_server counters;
+
+    if (jobs->head)
+        head_stats(jobs->head, &counters);
+    else
+        pmiwire_server_stats(jobs->pmi->server, &counters);
+    stats_print(jobs, &counters);
+}
+
+static struct pmirun run; /* large */
 
 /* However we end, by die() too: what has a name would outlive us. */
 static void release_memory(void)
 {
-    for (struct job *job = run.jobs; job; job = job->next) {
+    for (struct job *job = run.jobs.first; job; job = job->next) {
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
     }
-    host_stop(&run);
+    host_stop();
     progress_clear();
-    (void)timeline_write(&run, true);               /* a no-op unless we give up */
-    if (run.n_live == 0 && folder_remove_all(&run)) /* else it cleans up after us */
-        guard_end(&run);
+    (void)timeline_write(&run.timeline, &run.jobs, true);        /* a no-op unless we give up */
+    if (run.jobs.n_live == 0 && folder_remove_all(&run.folders)) /* else it cleans up after us */
+        guard_end(&run.guard);
 }
 
 int main(int argc, char **argv)
 {
     struct pmirun *pr = &run;
+    struct jobs *jobs = &pr->jobs;
     int err;
 
     atexit(release_memory);
 #ifdef M_MMAP_THRESHOLD /* what a large Fence has taken goes back to the system when it is freed */
     mallopt(M_MMAP_THRESHOLD, 32 << 10);
 #endif
-    pr->start_ns = pr->now_ns = clock_ns();
-    pr->jobs_tail = &pr->jobs;
-    pr->by_pid.key = job_pid_of;
-    pr->launch_tail = &pr->launch;
-    pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
+    loop.start_ns = loop.now_ns = clock_ns();
+    pmirun_init(pr);
     if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr, argv + 2);
     } else {
         parse_command_line(&pr->opt, argc, argv);
         mpir_init();
+        messages.verbose = pr->opt.verbose;
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)
-            timeline_open(pr);
+            timeline_open(&pr->timeline, pr->opt.timeline);
         if (pr->opt.progress)
-            progress_init(pr);
+            progress_init(&pr->progress);
         if (pr->opt.launch == LAUNCH_HERE)
             set_up_alone(pr);
         else
             head_set_up(pr);
     }
     if (pr->opt.timeout_s > 0)
-        timer_set(pr, &pr->timeout, pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9), end_in_time);
+        timer_call(&jobs->timeout, loop.now_ns + (uint64_t)(pr->opt.timeout_s * 1e9), end_in_time,
+                   jobs);
     err = loop_run(pr);
     if (err)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
     if (pr->opt.exit_codes)
-        print_exit_codes(pr);
+        print_exit_codes(jobs);
     if (pr->opt.stats != STATS_NONE)
-        stats_print(pr);
-    if (output_pending(pr)) /* a reader has not taken these yet */
+        print_stats(jobs);
+    output_flush(&pr->output);
+    if (output_pending(&pr->output)) /* a reader has not taken these yet */
         loop_run(pr);
     progress_clear();
-    if (pr->nodes)
-        nodes_stop(pr);
-    pmiwire_server_destroy(pr->server);
-    err = timeline_write(pr, false);
+    nodes_stop(jobs);
+    pmiwire_server_destroy(pr->pmi.server);
+    err = timeline_write(&pr->timeline, jobs, false);
     if (err)
-        die(pr->status ? pr->status : STATUS_OUTPUT, "--timeline: cannot write %s: %s",
+        die(jobs->status ? jobs->status : STATUS_OUTPUT, "--timeline: cannot write %s: %s",
             pr->opt.timeline, strerror(err));
     /* Unless something stopped the step, Slurm has its ranks' status. */
-    return pr->opt.launch == LAUNCH_STEP && !pr->stopping ? 0 : pr->status;
+    return pr->opt.launch == LAUNCH_STEP && !jobs->stopping ? 0 : jobs->status;
 }

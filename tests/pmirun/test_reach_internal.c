@@ -21,6 +21,7 @@
 #include "../../examples/pmirun/allocation.h"
 #include "../../examples/pmirun/local/util.h"
 #include "../../examples/pmirun/local/output.h"
+#include "../../examples/pmirun/local/loop.h"
 #include "../../examples/pmirun/local/progress.h"
 #include "../../examples/pmirun/template.h"
 
@@ -33,12 +34,7 @@ static const char *const variables[] = {
     "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_STEP_ID",     "SLURM_STEP_NUM_TASKS",
     "PBS_NODEFILE",       "LSB_MCPU_HOSTS",       "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"};
 
-/* util.c prints by it; no test here does. */
-void output_text(struct pmirun *pr, const char *text, size_t n)
-{
-}
-
-/* ---- templates ---- */
+struct loop loop; /* by which util.c counts time */
 
 /* The words for host h and the program /p, joined by |, or the error. The caller frees it. */
 static char *words_of(const char *text, const char *program)

@@ -8,7 +8,9 @@
 #define _GNU_SOURCE
 #include "bind.h"
 
-#include "pmirun.h"
+#include "job.h"
+#include "role.h"
+#include "topology.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -72,14 +74,15 @@ static struct binding *make_binding(uint32_t n)
 }
 
 /* Those of other jobs come first. With --launch fork all nodes are on this host. */
-static struct seats count_seats(const struct pmirun *pr, const struct job *job)
+static struct seats count_seats(const struct job *job)
 {
-    const uint32_t others = job_others(pr, job);
+    const struct jobs *jobs = job->jobs;
+    const uint32_t others = job_others(job);
     struct seats s = {.first = others, .n = others + job->n_local};
 
-    for (uint32_t i = 0; pr->opt.one_host && i < job->n_ranks; i++) {
-        s.first += job->node_of[i] < agent_node(pr);
-        s.n += job->node_of[i] != agent_node(pr);
+    for (uint32_t i = 0; jobs->opt->one_host && i < job->n_ranks; i++) {
+        s.first += job->node_of[i] < agent_node(jobs->agent);
+        s.n += job->node_of[i] != agent_node(jobs->agent);
     }
     s.says = s.first == others;
     return s;
@@ -98,11 +101,11 @@ static bool may_use(const struct topology *topology, const struct place_topology
     return false;
 }
 
-static int bind_list(const struct pmirun *pr, const struct job *job, const struct seats *s,
+static int bind_list(const struct topology *topology, const struct job *job, const struct seats *s,
                      const struct place_topology *t, const struct place_set *own, struct binding *b,
                      char **why)
 {
-    const struct place_policy *p = &pr->opt.place;
+    const struct place_policy *p = &job->jobs->opt->place;
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct place_set *set = &p->list[(s->first + i) % p->n_list];
@@ -112,7 +115,7 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 
             if (!place_set_has(set, cpu))
                 continue;
-            if (may_use(&pr->topology, t, own, cpu)) {
+            if (may_use(topology, t, own, cpu)) {
                 if (!place_set_add(&b->sets[i], cpu))
                     return STATUS_RESOURCES;
                 continue;
@@ -129,12 +132,14 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 }
 
 /* Warns once why no rank is bound. */
-static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
+static void say_full(const struct place_policy *p, const struct seats *s, uint32_t room)
 {
-    if (s->says && !pr->full_said)
-        say(pr, "warning: ranks are not bound: %u on this host, --bind-to %s has room for %u", s->n,
-            place_level_name(pr->opt.place.bind), room);
-    pr->full_said = true;
+    static bool said;
+
+    if (s->says && !said)
+        say("warning: ranks are not bound: %u on this host, --bind-to %s has room for %u", s->n,
+            place_level_name(p->bind), room);
+    said = true;
 }
 
 static char *no_place(const struct place_policy *p, enum place_result rc, enum place_level missing)
@@ -154,17 +159,17 @@ static char *no_place(const struct place_policy *p, enum place_result rc, enum p
 }
 
 /* 0, and *full: no rank is bound. */
-static int bind_objects(struct pmirun *pr, const struct place_topology *t, const struct seats *s,
-                        struct binding *b, bool *full, char **why)
+static int bind_objects(const struct job *job, const struct place_topology *t,
+                        const struct seats *s, struct binding *b, bool *full, char **why)
 {
-    const struct place_policy *p = &pr->opt.place;
+    const struct place_policy *p = &job->jobs->opt->place;
     struct place_plan plan;
     enum place_result rc = place_ranks(t, p, s->n, &plan);
     int status = 0;
 
     *full = rc == PLACE_FULL;
     if (*full)
-        say_full(pr, s, plan.room);
+        say_full(p, s, plan.room);
     else if (rc == PLACE_NO_MEMORY)
         status = STATUS_RESOURCES;
     else if (rc != PLACE_OK) {
@@ -181,25 +186,25 @@ static int bind_objects(struct pmirun *pr, const struct place_topology *t, const
 /* ---- telling ---- */
 
 /* say() cuts lines that are this long. */
-static void report_binding(struct pmirun *pr, const struct job *job, uint32_t i, const char *what,
-                           const char *drawn, const char *cpus)
+static void report_binding(const struct job *job, uint32_t i, const char *what, const char *drawn,
+                           const char *cpus)
 {
     char name[RANK_NAME_BYTES];
     char *line;
 
-    rank_name(pr, &job->ranks[i], name);
-    line = pr->agent ? xprintf("pmirun on %s: ", agent_host_name(pr)) : xprintf("pmirun: ");
+    rank_name(&job->ranks[i], name);
+    line = messages.host ? xprintf("pmirun on %s: ", messages.host) : xprintf("pmirun: ");
     line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
                    drawn ? drawn : "", cpus);
-    output_text(pr, line, strlen(line));
+    print_text(line, strlen(line));
     free(line);
 }
 
 /* Turns the decision into texts, and reports it. */
-static int describe_binding(struct pmirun *pr, const struct job *job,
+static int describe_binding(const struct topology *topology, const struct job *job,
                             const struct place_topology *t, struct binding *b)
 {
-    const char *what = pr->topology.elsewhere ? "placed on" : "bound to";
+    const char *what = topology->elsewhere ? "placed on" : "bound to";
 
     for (uint32_t i = 0; i < b->n; i++) {
         char *cpus = place_set_text(&b->sets[i]), *drawn = NULL;
@@ -209,91 +214,92 @@ static int describe_binding(struct pmirun *pr, const struct job *job,
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
         if (t && job->way != MPI_PMI)
             b->localities[i] = place_locality(t, &b->sets[i]);
-        if (t && pr->opt.report_bindings)
+        if (t && job->jobs->opt->report_bindings)
             drawn = place_draw(t, &b->sets[i]);
-        if (pr->opt.report_bindings)
-            report_binding(pr, job, i, what, drawn, cpus);
+        if (job->jobs->opt->report_bindings)
+            report_binding(job, i, what, drawn, cpus);
         free(drawn);
         free(cpus);
     }
     return 0;
 }
 
-static void report_unbound(struct pmirun *pr, const struct job *job, const struct place_set *own)
+static void report_unbound(const struct job *job, const struct place_set *own)
 {
     char *cpus = place_set_text(own);
 
-    for (uint32_t i = 0; pr->opt.report_bindings && i < job->n_local; i++)
-        report_binding(pr, job, i, "not bound", NULL, cpus ? cpus : "?");
+    for (uint32_t i = 0; job->jobs->opt->report_bindings && i < job->n_local; i++)
+        report_binding(job, i, "not bound", NULL, cpus ? cpus : "?");
     free(cpus);
 }
 
 /* ---- a job ---- */
 
 /* The topology, if it is needed, and which of its processors ranks may use. 0, or a STATUS_*. */
-static int find_table(struct pmirun *pr, const struct job *job, const struct place_set *own,
+static int find_table(struct topology *topology, const struct job *job, const struct place_set *own,
                       const struct place_topology **t, char **why)
 {
-    const struct place_policy *p = &pr->opt.place;
+    const struct place_policy *p = &job->jobs->opt->place;
     const char *no_table;
 
     *t = NULL;
-    if (p->n_list && !pr->opt.report_bindings && !pr->opt.topology && job->way == MPI_PMI)
+    if (p->n_list && !job->jobs->opt->report_bindings && !job->jobs->opt->topology &&
+        job->way == MPI_PMI)
         return 0;
-    *t = topology_table(pr, &no_table);
-    if (!*t && pr->opt.topology)
-        *why = xprintf("--topology \"%s\": %s", pr->opt.topology, no_table);
+    *t = topology_table(topology, &no_table);
+    if (!*t && job->jobs->opt->topology)
+        *why = xprintf("--topology \"%s\": %s", job->jobs->opt->topology, no_table);
     else if (!*t && !p->n_list)
         *why = xprintf(
             "--bind-to %s: the topology of this node is unknown: %s; use --bind-to none, or list",
             place_level_name(p->bind), no_table);
-    for (uint32_t i = 0; *t && !pr->topology.elsewhere && i < (*t)->n_pus; i++)
+    for (uint32_t i = 0; *t && !topology->elsewhere && i < (*t)->n_pus; i++)
         (*t)->pus[i].usable = place_set_has(own, (*t)->pus[i].os);
     return *why ? STATUS_USAGE : 0;
 }
 
-static int decide_binding(struct pmirun *pr, struct job *job, const struct place_set *own,
+static int decide_binding(struct topology *topology, struct job *job, const struct place_set *own,
                           char **why)
 {
-    const struct seats seats = count_seats(pr, job);
+    const struct seats seats = count_seats(job);
     const struct place_topology *t;
     struct binding *b;
     bool full = false;
-    int status = find_table(pr, job, own, &t, why);
+    int status = find_table(topology, job, own, &t, why);
 
     if (status)
         return status;
     b = make_binding(job->n_local);
-    if (pr->opt.place.n_list)
-        status = bind_list(pr, job, &seats, t, own, b, why);
+    if (job->jobs->opt->place.n_list)
+        status = bind_list(topology, job, &seats, t, own, b, why);
     else
-        status = bind_objects(pr, t, &seats, b, &full, why);
+        status = bind_objects(job, t, &seats, b, &full, why);
     if (status == 0 && full)
-        report_unbound(pr, job, own);
+        report_unbound(job, own);
     else if (status == 0)
-        status = describe_binding(pr, job, t, b);
-    if (status || full || pr->topology.elsewhere)
+        status = describe_binding(topology, job, t, b);
+    if (status || full || topology->elsewhere)
         bind_free(b);
     else
         job->bound = b;
     return status;
 }
 
-int bind_job(struct pmirun *pr, struct job *job, char **why)
+int bind_job(struct topology *topology, struct job *job, char **why)
 {
     struct place_set own = {0};
     int status = 0;
 
     *why = NULL;
-    if (!place_binds(&pr->opt.place) && !pr->opt.report_bindings)
+    if (!place_binds(&job->jobs->opt->place) && !job->jobs->opt->report_bindings)
         return 0;
     if (!bind_own(&own))
         *why = xprintf("the processors that pmirun may use are unknown: sched_getaffinity: %s",
                        strerror(errno));
-    else if (place_binds(&pr->opt.place))
-        status = decide_binding(pr, job, &own, why);
+    else if (place_binds(&job->jobs->opt->place))
+        status = decide_binding(topology, job, &own, why);
     else
-        report_unbound(pr, job, &own);
+        report_unbound(job, &own);
     place_set_free(&own);
     if (*why && !status)
         status = STATUS_RESOURCES;

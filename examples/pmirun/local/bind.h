@@ -10,7 +10,7 @@
 #include "../place/place.h"
 
 struct job;
-struct pmirun;
+struct topology;
 
 /* For a job's ranks here, by their index in job->ranks. */
 struct binding {
@@ -22,7 +22,7 @@ struct binding {
 
 /* Before the first rank of the job is launched here: sets job->bound, and reports. 0, or a
  * STATUS_* and *why, a sentence to be freed. */
-int bind_job(struct pmirun *pr, struct job *job, char **why);
+int bind_job(struct topology *topology, struct job *job, char **why);
 void bind_free(struct binding *b); /* NULL is allowed */
 /* The processors in the value of one of b->vars. */
 static inline const char *bind_cpuset(const char *var)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Temporary folders of a job. They hold what its MPI leaves behind when it is killed: shared memory
- * of Open MPI, files of a PMIx server. A pmirun removes its folders when it ends. After SIGKILL its
+ * Temporary folders of a job. They hold what would be left behind when it is killed: shared memory
+ * of Open MPI, files of a PMIx server, and with --pmi-port memory of our own, which has a name
+ * until every rank has opened it. A pmirun removes its folders when it ends. After SIGKILL its
  * guard does (guard.c). If both are killed, the next pmirun of the same user on this host that
  * makes a folder in the same place does.
  *
  * A lock tells whether a folder's owner lives: the owner holds flock() on the folder, and the
  * kernel releases it when the owner dies. Between mkdir() and flock() a new folder looks abandoned,
  * so an owner that has the lock checks that the folder still exists. The name has a hash of the
- * host's name: a pmirun never judges a folder of another host, whose lock a network file system may
- * hide.
+ * host's name: a pmirun never removes a folder of another host, whose lock a network file system
+ * may hide.
  *
  * Removal follows no symbolic link, opens no folder of another user, stays on the folder's file
  * system, and ends after MAX_ENTRIES.
@@ -17,7 +18,8 @@
 #define _GNU_SOURCE
 #include "folder.h"
 
-#include "pmirun.h"
+#include "guard.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +34,7 @@
 #define PREFIX     "pmirun-"
 #define NAME_BYTES 64
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
-/* tries to make a folder: another pmirun may judge it abandoned and remove it */
+/* tries to make a folder: another pmirun may take it for abandoned and remove it */
 #define MAX_TRIES 100u
 /* of a removal, each counted as often as it is seen: bounds the removal of a folder that grows */
 #define MAX_ENTRIES 1000000u
@@ -189,9 +191,8 @@ bool folder_remove(const char *key)
     return gone;
 }
 
-bool folder_remove_all(struct pmirun *pr)
+bool folder_remove_all(struct folders *f)
 {
-    struct folders *f = &pr->folders;
     bool any = false;
 
     for (int i = 0; i < FOLDER_PLACES; i++) {
@@ -199,13 +200,13 @@ bool folder_remove_all(struct pmirun *pr)
         free(f->path[i]);
         f->path[i] = NULL;
     }
-    return !any || folder_remove(pr->guard.key);
+    return !any || folder_remove(f->key);
 }
 
 /* ---- what others have left behind ---- */
 
 /* Removes the folders whose owners are dead. */
-static void sweep_place(struct pmirun *pr, const char *place)
+static void sweep_place(const char *place)
 {
     DIR *d = opendir(place);
     const struct dirent *e;
@@ -224,8 +225,7 @@ static void sweep_place(struct pmirun *pr, const char *place)
         if (folder < 0)
             continue;
         if (flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
-            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", place,
-                  e->d_name);
+            trace("%s/%s was left behind by a pmirun that was killed: removed", place, e->d_name);
         close(folder);
     }
     if (d)
@@ -271,16 +271,15 @@ static int make_folder(const char *path)
     return -1;
 }
 
-const char *folder_get(struct pmirun *pr, enum folder_place place)
+const char *folder_get(struct folders *f, enum folder_place place)
 {
-    struct folders *f = &pr->folders;
     const char *where = folder_where(place);
     char name[NAME_BYTES], *path;
 
     if (f->path[place])
         return f->path[place];
-    sweep_place(pr, where);
-    folder_name(pr->guard.key, name);
+    sweep_place(where);
+    folder_name(f->key, name);
     path = xprintf("%s/%s", where, name);
     f->lock[place] = make_folder(path);
     if (f->lock[place] < 0) {

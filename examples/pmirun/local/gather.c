@@ -7,8 +7,8 @@
  */
 #include "gather.h"
 
-#include "pmirun.h"
-#include "shmname.h"
+#include "job.h"
+#include "pmi.h"
 #include "table.h"
 
 #include <errno.h>
@@ -52,41 +52,44 @@ int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_st
     return 0;
 }
 
-void gather_settled(struct pmirun *pr, struct job *job)
+void gather_settled(struct job *job)
 {
     struct gather *g = job->gather;
 
     if (!g || !g->advertised)
         return;
-    pmi_send_answers(pr, job); /* its descriptor goes with the answers that name it */
+    pmi_send_answers(job); /* its descriptor goes with the answers that name it */
     if (g->name[0])
         unlink(g->name);
     g->name[0] = '\0';
-    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
+    pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
     g->advertised = false;
 }
 
 /* Makes the array, without values. 0, or an error. */
-static int make_array(struct gather *g, const struct pmirun *pr, const struct job *job,
-                      uint32_t longest)
+static int make_array(struct gather *g, const struct job *job, uint32_t longest)
 {
+    const struct options *opt = job->jobs->opt;
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = job->n_ranks, .stride_bytes = longest + 1};
-    char name[SHM_NAME_BYTES];
+    char name[SHMHT_MAX_NAME_BYTES];
+    int rc;
 
     opts.generation = g->number + 1u;
-    if (pr->opt.use_port) {
-        shm_name(pr, name);
+    if (opt->use_port) {
+        rc = table_new_name(job, name);
+        if (rc)
+            return rc;
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }
-    if (opts.n_ranks * opts.stride_bytes > pr->opt.shm_max_bytes)
+    if (opts.n_ranks * opts.stride_bytes > opt->shm_max_bytes)
         return SHMHT_EFULL;
     return shmht_array_create(&opts, &g->array, NULL);
 }
 
 /* The values of an Allgather begin to arrive. */
-static int gather_begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t longest)
+static int gather_begin(struct job *job, uint32_t number, uint32_t longest)
 {
     struct gather *g = job->gather;
     int rc;
@@ -97,21 +100,20 @@ static int gather_begin(struct pmirun *pr, struct job *job, uint32_t number, uin
         g = job->gather = calloc(1, sizeof(*g));
     if (!g)
         return -ENOMEM;
-    gather_settled(pr, job);
+    gather_settled(job);
     shmht_array_destroy(g->array);
     g->array = NULL;
     g->number = number;
-    rc = make_array(g, pr, job, longest);
+    rc = make_array(g, job, longest);
     if (rc != 0)
-        trace(pr, "an Allgather without shared memory: %s", table_why(rc));
+        trace("an Allgather without shared memory: %s", table_why(rc));
     return 0;
 }
 
-static int gather_add_value(struct pmirun *pr, struct job *job, uint32_t rank,
-                            struct pmiwire_str value);
+static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value);
 
 /* The array holds C strings. If a value has a NUL, all values become pairs instead. */
-static int leave_array(struct pmirun *pr, struct job *job)
+static int leave_array(struct job *job)
 {
     struct shmht_array *array = job->gather->array;
     struct shmht_bytes v;
@@ -120,28 +122,27 @@ static int leave_array(struct pmirun *pr, struct job *job)
     job->gather->array = NULL;
     for (uint32_t r = 0; rc == 0 && r < job->n_ranks; r++)
         if (shmht_array_get(array, r, &v) == 0)
-            rc = gather_add_value(pr, job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
+            rc = gather_add_value(job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
     shmht_array_destroy(array);
     return rc;
 }
 
-static int gather_add_value(struct pmirun *pr, struct job *job, uint32_t rank,
-                            struct pmiwire_str value)
+static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value)
 {
     struct gather *g = job->gather;
     char key[64];
     int rc;
 
-    if (g->array && memchr(value.ptr, 0, value.len) && (rc = leave_array(pr, job)) != 0)
+    if (g->array && memchr(value.ptr, 0, value.len) && (rc = leave_array(job)) != 0)
         return rc;
     if (g->array)
         return shmht_array_put(g->array, rank, value.ptr, value.len) == 0 ? 0 : PMIWIRE_EPROTO;
     snprintf(key, sizeof(key), PREFIX "%u-%u", g->number, rank);
-    return table_put(pr, job, pmiwire_strz(key), value);
+    return table_put(job, pmiwire_strz(key), value);
 }
 
 /* 0, or an error; 1: no room for pairs, the engine keeps this block's values. */
-static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
+static int add_all(struct job *job, const void *block, size_t bytes)
 {
     struct pmiwire_keyval pair;
     size_t pos = 0;
@@ -153,7 +154,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
         if (pair.key.len != sizeof(rank))
             return PMIWIRE_EPROTO;
         memcpy(&rank, pair.key.ptr, sizeof(rank));
-        rc = gather_add_value(pr, job, rank, pair.value);
+        rc = gather_add_value(job, rank, pair.value);
         if (rc != 0)
             return rc == -ENOMEM ? 1 : rc;
     }
@@ -161,7 +162,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
 }
 
 /* All values have arrived: advertises the array. A rank that misses this asks the server. */
-static void gather_advertise(struct pmiwire_server *server, struct job *job)
+static void gather_advertise(struct job *job)
 {
     struct gather *g = job->gather;
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -178,21 +179,20 @@ static void gather_advertise(struct pmiwire_server *server, struct job *job)
     memcpy(g->name, desc.name, sizeof(desc.name));
     g->n_arrays++;
     g->advertised = true;
-    pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_ARRAY,
+    pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_ARRAY,
                              (struct pmiwire_str){text, (size_t)n});
 }
 
 int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
                      const void *block, size_t bytes)
 {
-    struct pmirun *pr = ctx;
     struct job *job = peer->job_cookie;
-    int rc = gather_begin(pr, job, number, longest);
+    int rc = gather_begin(job, number, longest);
 
     if (rc == 0 && block)
-        return add_all(pr, job, block, bytes);
+        return add_all(job, block, bytes);
     if (rc == 0)
-        gather_advertise(pr->server, job);
+        gather_advertise(job);
     return rc;
 }
 

@@ -10,15 +10,14 @@
  *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
- * and then unlinks the names of shared memory (shmname.c) and removes the folders (folder.c). A
- * pmirun that ends in any other way does all that itself, and kills the guard.
+ * and then removes the folders (folder.c). A pmirun that ends in any other way does all that
+ * itself, and kills the guard.
  */
 #define _GNU_SOURCE
 #include "guard.h"
 
 #include "folder.h"
-#include "pmirun.h"
-#include "shmname.h"
+#include "util.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -49,14 +48,14 @@ static void set_bit(struct guard *guard, pid_t pid, bool on)
         *word = on ? *word | bit : *word & ~bit;
 }
 
-void guard_add(struct pmirun *pr, pid_t rank)
+void guard_add(struct guard *g, pid_t rank)
 {
-    set_bit(&pr->guard, rank, true);
+    set_bit(g, rank, true);
 }
 
-void guard_remove(struct pmirun *pr, pid_t rank)
+void guard_remove(struct guard *g, pid_t rank)
 {
-    set_bit(&pr->guard, rank, false);
+    set_bit(g, rank, false);
 }
 
 /* ---- in the guard ---- */
@@ -124,7 +123,6 @@ static void clean_up(const struct guard *g)
 {
     const struct timespec a_while = {.tv_nsec = ROUND_NS};
 
-    shm_remove(g->key);
     /* Two looks that find none: a process in the middle of execve() shows no environment. */
     kill_groups(g); /* once: another process may get their ids */
     for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {
@@ -177,10 +175,8 @@ static void guard_watch(const struct guard *g, pid_t parent)
 
 /* ---- in pmirun ---- */
 
-void guard_start(struct pmirun *pr)
+void guard_start(struct guard *g)
 {
-    struct guard *g = &pr->guard;
-    struct leftovers *l = &pr->leftovers;
     sigset_t all, before;
     pid_t parent = getpid(), pid;
 
@@ -198,25 +194,20 @@ void guard_start(struct pmirun *pr)
     if (pid == 0)
         guard_watch(g, parent);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0)
-        return;
-    g->pid = pid;
-    /* It is no leftover of a rank. */
-    l->inherited = xrealloc(l->inherited, (l->n_inherited + 1) * sizeof(pid_t));
-    l->inherited[l->n_inherited++] = pid;
+    g->pid = pid > 0 ? pid : 0;
 }
 
-void guard_reaped(struct pmirun *pr, pid_t pid)
+void guard_reaped(struct guard *g, pid_t pid)
 {
-    if (pid == pr->guard.pid)
-        pr->guard.pid = 0;
+    if (pid == g->pid)
+        g->pid = 0;
 }
 
-void guard_end(struct pmirun *pr)
+void guard_end(struct guard *g)
 {
-    pid_t pid = pr->guard.pid;
+    pid_t pid = g->pid;
 
-    pr->guard.pid = 0;
+    g->pid = 0;
     if (!pid || kill(pid, SIGKILL) != 0)
         return;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

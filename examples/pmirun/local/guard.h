@@ -6,23 +6,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct pmirun;
-
 struct guard {
     pid_t pid;         /* the guard's process id; 0: none */
     uint64_t *ranks;   /* shared with the guard: a bit for each process id of a rank */
-    char key[17];      /* 16 digits unique to this pmirun, in its names in /dev/shm */
+    char key[17];      /* 16 digits unique to this pmirun, in the names of its folders */
     char variable[40]; /* in the environment of every rank */
 };
 
 /* Starts the guard. If fork() fails, the job runs without one. */
-void guard_start(struct pmirun *pr);
+void guard_start(struct guard *g);
 /* A rank has started; a rank was reaped. */
-void guard_add(struct pmirun *pr, pid_t rank);
-void guard_remove(struct pmirun *pr, pid_t rank);
+void guard_add(struct guard *g, pid_t rank);
+void guard_remove(struct guard *g, pid_t rank);
 /* A child that is no rank was reaped. */
-void guard_reaped(struct pmirun *pr, pid_t pid);
+void guard_reaped(struct guard *g, pid_t pid);
 /* Nothing is left to clean up. */
-void guard_end(struct pmirun *pr);
+void guard_end(struct guard *g);
 
 #endif

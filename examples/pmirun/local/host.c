@@ -12,13 +12,21 @@
 
 #include "bind.h"
 #include "folder.h"
+#include "guard.h"
+#include "job.h"
 #include "launch.h"
+#include "loop.h"
+#include "mpi_detect.h"
 #include "pmi.h"
-#include "pmirun.h"
+#include "role.h"
 #include "spawn.h"
+#include "timeline.h"
+#include "topology.h"
 
 /* One a process, as the libpmix that it loads. */
 static struct {
+    struct jobs *jobs;
+    struct mpi_detect *detect; /* for jobs that clients spawn, and its topology */
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
@@ -27,18 +35,24 @@ static struct {
     bool stopped;
 } hosting;
 
+void host_init(struct jobs *jobs, struct mpi_detect *detect)
+{
+    hosting.jobs = jobs;
+    hosting.detect = detect;
+}
+
 /* ---- calls of the host ---- */
 
 /* What the host calls back may end the job, which stops the host: not before it has returned. */
-static void host_leave(struct pmirun *pr)
+static void host_leave(void)
 {
     if (--hosting.depth > 0)
         return;
     if (hosting.to_stop)
-        host_stop(pr);
+        host_stop();
     if (hosting.to_fail) {
         hosting.to_fail = false;
-        job_stop(pr, STATUS_RESOURCES);
+        job_stop(hosting.jobs, STATUS_RESOURCES);
     }
 }
 
@@ -53,16 +67,14 @@ static struct pmix_host *host_enter(void)
 
 static void host_says(void *ctx, const char *text)
 {
-    say(ctx, "%s", text);
+    say("%s", text);
 }
 
 static void host_failed(void *ctx, const char *why)
 {
-    struct pmirun *pr = ctx;
-
-    if (pr->stopping || hosting.to_fail)
+    if (hosting.jobs->stopping || hosting.to_fail)
         return;
-    say(pr, "%s; stopping the job", why);
+    say("%s; stopping the job", why);
     hosting.to_fail = true;
 }
 
@@ -74,47 +86,45 @@ static int rank_compare(const void *a, const void *b)
 }
 
 /* A rank here. An agent has its own ranks only, in their order. */
-static struct rank *rank_here(const struct pmirun *pr, uint32_t job, uint32_t number)
+static struct rank *rank_here(uint32_t job, uint32_t number)
 {
-    const struct job *of = job_by_number(pr, job);
+    const struct job *of = job_by_number(hosting.jobs, job);
 
     return of ? bsearch(&number, of->ranks, of->n_local, sizeof(*of->ranks), rank_compare) : NULL;
 }
 
 static void client_state(void *ctx, uint32_t job, uint32_t rank, uint32_t state)
 {
-    struct rank *r = rank_here(ctx, job, rank);
+    struct rank *r = rank_here(job, rank);
 
     if (r)
-        job_rank_state(ctx, r, state);
+        job_rank_state(r, state);
 }
 
 static void client_aborted(void *ctx, uint32_t job, uint32_t rank, int32_t code, const char *text)
 {
-    struct rank *r = rank_here(ctx, job, rank);
+    struct rank *r = rank_here(job, rank);
 
     if (r)
-        job_rank_aborted(ctx, r, code, text);
+        job_rank_aborted(r, code, text);
 }
 
 static void client_waits(void *ctx, uint32_t job, uint32_t rank, uint32_t coll, bool begins)
 {
-    const struct rank *r = rank_here(ctx, job, rank);
+    const struct rank *r = rank_here(job, rank);
 
     if (r)
-        timeline_rank(ctx, r, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
+        timeline_rank(hosting.jobs->timeline, r, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
 }
 
 static void collective_stuck(void *ctx, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why)
 {
-    struct pmirun *pr = ctx;
-    struct job *of = job_by_number(pr, job);
-    const struct job elsewhere = {.number = job};
+    struct job *of = job_by_number(hosting.jobs, job);
 
     if (of)
-        job_stuck(pr, of, rank, coll, why);
-    else if (pr->agent) /* the head knows the job */
-        agent_report_stuck(pr, &elsewhere, rank, coll, why);
+        job_stuck(of, rank, coll, why);
+    else if (hosting.jobs->agent) /* the head knows the job */
+        agent_report_stuck(hosting.jobs->agent, job, rank, coll, why);
 }
 
 /* A client may set no variable of pmirun's; and those that pmirun has set for it are not the new
@@ -150,41 +160,39 @@ static void drop_job_vars(const struct pmiwire_spawn *req, const struct job *job
 static int spawn_asked(void *ctx, uint32_t job, uint32_t rank, const struct pmiwire_spawn *req,
                        uint64_t token)
 {
-    struct rank *r = rank_here(ctx, job, rank);
+    struct rank *r = rank_here(job, rank);
 
     if (!r)
         return -EINVAL;
     drop_job_vars(req, r->job);
-    return spawn_for(ctx, r, req, HOST_TOKEN | token);
+    return spawn_for(hosting.detect, r, req, HOST_TOKEN | token);
 }
 
 /* On several nodes the head keeps the names. */
 static void name_asked(void *ctx, uint32_t what, uint32_t owner, struct pmiwire_str name,
                        struct pmiwire_str value, uint64_t token)
 {
-    struct pmirun *pr = ctx;
+    struct pmiwire_server *server = hosting.jobs->pmi->server;
     struct pmiwire_str found = {0};
     int rc;
 
-    if (pr->agent) {
-        agent_request_name(pr, HOST_TOKEN | token, owner, what, name, value);
+    if (hosting.jobs->agent) {
+        agent_request_name(hosting.jobs->agent, HOST_TOKEN | token, owner, what, name, value);
         return;
     }
     if (what == PMIWIRE_NAME_PUBLISH)
-        rc = pmiwire_server_publish(pr->server, owner, name, value);
+        rc = pmiwire_server_publish(server, owner, name, value);
     else if (what == PMIWIRE_NAME_UNPUBLISH)
-        rc = pmiwire_server_unpublish(pr->server, owner, name);
+        rc = pmiwire_server_unpublish(server, owner, name);
     else
-        rc = pmiwire_server_lookup(pr->server, name, &found);
+        rc = pmiwire_server_lookup(server, name, &found);
     pmix_host_answer(hosting.host, token, rc, found);
 }
 
 static int frame_send(void *ctx, uint32_t node, uint32_t job, const struct iovec *iov,
                       uint32_t n_iov)
 {
-    struct pmirun *pr = ctx;
-
-    return agent_send_pmix(pr, node, job, iov, n_iov);
+    return agent_send_frame(hosting.jobs->agent, true, node, job, iov, n_iov);
 }
 
 /* ---- the host ---- */
@@ -194,20 +202,20 @@ bool host_available(const char **why)
     return pmix_host_available(why);
 }
 
-static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_readable(void *of, struct source *src, uint32_t events)
 {
     if (!host_enter())
         return;
     pmix_host_progress(hosting.host);
-    host_leave(pr);
+    host_leave();
 }
 
 /* This node, as its own ranks see it. */
-static void own_name(struct pmirun *pr, char *buf, size_t size)
+static void own_name(char *buf, size_t size)
 {
     buf[0] = '\0';
-    if (pr->agent)
-        snprintf(buf, size, "%s", agent_host_name(pr));
+    if (messages.host)
+        snprintf(buf, size, "%s", messages.host);
     else
         gethostname(buf, size - 1);
     buf[size - 1] = '\0';
@@ -217,8 +225,9 @@ static void own_name(struct pmirun *pr, char *buf, size_t size)
 }
 
 /* 0 or -errno. */
-static int host_create(struct pmirun *pr)
+static int host_create(void)
 {
+    const struct jobs *jobs = hosting.jobs;
     struct pmix_host_ops ops = {.say = host_says,
                                 .failed = host_failed,
                                 .state = client_state,
@@ -227,7 +236,7 @@ static int host_create(struct pmirun *pr)
                                 .spawn = spawn_asked,
                                 .name = name_asked,
                                 .send = frame_send};
-    struct pmix_host_opts opts = {.ops = &ops, .ctx = pr, .env_key = SPAWN_ENV, .n_nodes = 1};
+    struct pmix_host_opts opts = {.ops = &ops, .env_key = SPAWN_ENV, .n_nodes = 1};
     char name[256], *server;
     int rc;
 
@@ -235,34 +244,32 @@ static int host_create(struct pmirun *pr)
         return 0;
     if (hosting.stopped)
         return -ECANCELED;
-    if (pr->timeline.on)
+    if (jobs->timeline->on)
         ops.waits = client_waits;
-    if (pr->agent) {
-        opts.node = agent_node(pr);
-        opts.n_nodes = pr->opt.n_nodes;
+    if (jobs->agent) {
+        opts.node = agent_node(jobs->agent);
+        opts.n_nodes = jobs->opt->n_nodes;
     }
-    own_name(pr, name, sizeof(name));
-    opts.server = server = xprintf("pmirun.%s", pr->guard.key);
+    own_name(name, sizeof(name));
+    opts.server = server = xprintf("pmirun.%s", jobs->guard->key);
     opts.host = name;
     rc = pmix_host_create(&opts, &hosting.host);
     free(server);
     if (rc)
         return rc;
-    hosting.src = (struct source){on_readable, pmix_host_fd(hosting.host)};
-    rc = loop_add(pr, &hosting.src, EPOLLIN);
-    if (rc == 0 && !pr->tick.at)
-        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
-    return rc;
+    hosting.src = (struct source){on_readable, NULL, pmix_host_fd(hosting.host)};
+    return loop_add(&hosting.src, EPOLLIN);
 }
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
 
 /* libpmix needs a descriptor for each client; without one a client would hang. */
-static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
+static int check_descriptors(const struct job *job, char **why)
 {
     uint64_t need, have;
 
-    if (launch_check_limits(pr, job->n_local + (job->n_local + SERVER_FDS) / 3, &need, &have) == 0)
+    if (launch_check_limits(hosting.jobs->launcher, job->n_local + (job->n_local + SERVER_FDS) / 3,
+                            &need, &have) == 0)
         return 0;
     *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
                    "(ulimit -n)",
@@ -277,7 +284,7 @@ static void note_known(uint32_t number)
 }
 
 /* Announces it, with the bindings of its ranks. 0, or -1 and *why. */
-static int announce_job(struct pmirun *pr, struct job *job, struct pmix_host_job *j, char **why)
+static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
 {
     const char **cpusets = xrealloc(NULL, (job->n_local + 1) * sizeof(*cpusets));
     char **vars = NULL;
@@ -289,11 +296,11 @@ static int announce_job(struct pmirun *pr, struct job *job, struct pmix_host_job
         j->cpusets = cpusets;
         j->localities = (const char *const *)job->bound->localities;
     }
-    topology_use(pr, true);
+    topology_use(hosting.detect->topology, true);
     host_enter();
     rc = pmix_host_job_begin(hosting.host, j, &vars, why);
-    host_leave(pr);
-    topology_use(pr, false);
+    host_leave();
+    topology_use(hosting.detect->topology, false);
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
     free(vars);
@@ -301,7 +308,7 @@ static int announce_job(struct pmirun *pr, struct job *job, struct pmix_host_job
     return rc;
 }
 
-int host_job(struct pmirun *pr, struct job *job, char **why)
+int host_job(struct job *job, char **why)
 {
     uint32_t *app_procs = xrealloc(NULL, (job->n_apps + 1) * sizeof(*app_procs));
     struct pmix_host_job j = {.number = job->number,
@@ -312,60 +319,60 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
                               .app_procs = app_procs,
                               .parent = job->spawner,
                               .parent_rank = job->spawner_rank,
-                              .n_before = job_others(pr, job),
+                              .n_before = job_others(job),
                               .universe = job->n_ranks};
     int rc, err;
 
     *why = NULL;
-    if (pr->opt.universe_size > 0)
-        j.universe = (uint32_t)pr->opt.universe_size;
+    if (hosting.jobs->opt->universe_size > 0)
+        j.universe = (uint32_t)hosting.jobs->opt->universe_size;
     for (uint32_t i = 0; i < job->n_apps; i++)
         app_procs[i] = job->apps[i].n_procs;
-    rc = check_descriptors(pr, job, why);
-    if (rc == 0 && (err = host_create(pr)) != 0) {
+    rc = check_descriptors(job, why);
+    if (rc == 0 && (err = host_create()) != 0) {
         *why = xprintf("cannot host PMIx: %s", strerror(-err));
         rc = -1;
     }
-    if (rc == 0 && !(j.folder = folder_get(pr, FOLDER_TMP))) {
+    if (rc == 0 && !(j.folder = folder_get(hosting.jobs->folders, FOLDER_TMP))) {
         *why = xprintf("cannot make a folder for PMIx in $TMPDIR or /tmp: %s", strerror(errno));
         rc = -1;
     }
     if (rc == 0)
-        rc = announce_job(pr, job, &j, why);
+        rc = announce_job(job, &j, why);
     note_known(job->number);
     free(app_procs);
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
-bool host_space(struct pmirun *pr, struct pmix_host_job *j)
+bool host_space(struct pmix_host_job *j)
 {
     char **vars = NULL, *why = NULL;
 
-    if (host_knows(pr, j->number) || j->number == UINT32_MAX)
+    if (host_knows(j->number) || j->number == UINT32_MAX)
         return false;
     note_known(j->number);
-    if (host_create(pr) != 0 || !host_enter())
+    if (host_create() != 0 || !host_enter())
         return true;
     j->universe = j->n_ranks;
     if (pmix_host_job_begin(hosting.host, j, &vars, &why) != 0)
-        say(pr, "PMIx: %s: no rank here can connect to namespace %s of other nodes",
+        say("PMIx: %s: no rank here can connect to namespace %s of other nodes",
             why ? why : "out of memory", j->nspace);
-    host_leave(pr);
+    host_leave();
     free(why);
     return true;
 }
 
-bool host_knows(const struct pmirun *pr, uint32_t number)
+bool host_knows(uint32_t number)
 {
-    return number < pr->n_jobs || number < hosting.n_known;
+    return number < hosting.jobs->n_jobs || number < hosting.n_known;
 }
 
-void host_job_over(struct pmirun *pr, uint32_t number)
+void host_job_over(uint32_t number)
 {
     if (!host_enter())
         return;
     pmix_host_job_end(hosting.host, number);
-    host_leave(pr);
+    host_leave();
 }
 
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
@@ -379,56 +386,55 @@ enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
     return si->si_status ? PMIX_HOST_BADLY : PMIX_HOST_WELL;
 }
 
-void host_rank_gone(struct pmirun *pr, uint32_t job, uint32_t rank, enum pmix_host_end end,
-                    int status)
+void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status)
 {
     if (!host_enter())
         return;
     pmix_host_rank_ended(hosting.host, job, rank, end, status);
-    host_leave(pr);
+    host_leave();
 }
 
-void host_tick(struct pmirun *pr)
+void host_tick(void)
 {
     if (!host_enter())
         return;
-    pmix_host_tick(hosting.host, pr->now_ns);
-    host_leave(pr);
+    pmix_host_tick(hosting.host, loop.now_ns);
+    host_leave();
 }
 
-void host_answer(struct pmirun *pr, uint64_t token, int rc, struct pmiwire_str text)
+void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
     if (!host_enter())
         return;
     pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
-    host_leave(pr);
+    host_leave();
 }
 
-bool host_frame(struct pmirun *pr, uint32_t from, const void *p, size_t n)
+bool host_frame(uint32_t from, const void *p, size_t n)
 {
     bool ok = true;
 
     if (!host_enter()) /* it was stopped, or no rank here uses PMIx: the job ends */
         return true;
     ok = pmix_host_frame(hosting.host, from, p, n);
-    host_leave(pr);
+    host_leave();
     return ok;
 }
 
-void host_room(struct pmirun *pr, uint32_t node)
+void host_room(uint32_t node)
 {
     if (!host_enter())
         return;
     pmix_host_link_ready(hosting.host, node);
-    host_leave(pr);
+    host_leave();
 }
 
-void host_stop(struct pmirun *pr)
+void host_stop(void)
 {
     hosting.to_stop = hosting.depth > 0;
     if (hosting.to_stop || !hosting.host)
         return;
-    loop_del(pr, &hosting.src);
+    loop_del(&hosting.src);
     hosting.src.fd = -1;
     pmix_host_destroy(hosting.host);
     hosting.host = NULL;

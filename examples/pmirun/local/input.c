@@ -11,7 +11,8 @@
 #define _GNU_SOURCE
 #include "input.h"
 
-#include "pmirun.h"
+#include "job.h"
+#include "role.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,58 +24,55 @@
 #define RETRY_NS   (500 * NS_PER_MS)
 #define FILE_READS 16 /* of a file, before others have their turn */
 
-static void on_stdin(struct pmirun *pr, struct source *src, uint32_t events);
-static void on_feed_room(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_stdin(void *of, struct source *src, uint32_t events);
+static void on_feed_room(void *of, struct source *src, uint32_t events);
 
 /* ---- to the ranks ---- */
 
-static void feed_arm(struct pmirun *pr, struct feed *f, bool on)
+static void feed_arm(struct feed *f, bool on)
 {
     if (on && !f->armed)
-        f->armed = loop_add(pr, &f->src, EPOLLOUT) == 0;
+        f->armed = loop_add(&f->src, EPOLLOUT) == 0;
     if (!on && f->armed)
-        loop_del(pr, &f->src);
+        loop_del(&f->src);
     f->armed = f->armed && on;
 }
 
-static void feed_close(struct pmirun *pr, struct feed *f)
+static void feed_close(struct feed *f)
 {
     f->armed = false;
-    loop_close(pr, &f->src);
+    loop_close(&f->src);
 }
 
 /* Writes to one feed as much as it takes. */
-static void feed_push(struct pmirun *pr, struct feed *f)
+static void feed_push(struct input *in, struct feed *f)
 {
-    const struct input *in = &pr->input;
-
     while (f->src.fd >= 0 && f->at < in->len) {
         ssize_t n = write(f->src.fd, in->buf + f->at, in->len - f->at);
 
         if (n > 0) {
             f->at += (size_t)n;
         } else if (errno == EAGAIN) {
-            feed_arm(pr, f, true);
+            feed_arm(f, true);
             return;
         } else if (errno != EINTR) {
-            feed_close(pr, f); /* the rank does not want it any more */
+            feed_close(f); /* the rank does not want it any more */
         }
     }
     if (f->src.fd >= 0)
-        feed_arm(pr, f, false);
+        feed_arm(f, false);
 }
 
 /* Writes to all feeds, and drops bytes that all have. Returns how many feeds are left. */
-static uint32_t push_input(struct pmirun *pr)
+static uint32_t push_input(struct input *in)
 {
-    struct input *in = &pr->input;
     size_t least = in->len;
     uint32_t n_open = 0;
 
     for (uint32_t i = 0; i < in->n_joined; i++) {
         struct feed *f = &in->feeds[i];
 
-        feed_push(pr, f);
+        feed_push(in, f);
         n_open += f->src.fd >= 0;
         if (f->src.fd >= 0 && f->at < least)
             least = f->at;
@@ -85,107 +83,152 @@ static uint32_t push_input(struct pmirun *pr)
     memmove(in->buf, in->buf + least, in->len);
     for (uint32_t i = 0; i < in->n_joined; i++)
         in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
-    if (pr->agent)
-        agent_report_input(pr, (uint32_t)least);
+    if (in->agent)
+        agent_report(in->agent, MSG_TOOK, (uint32_t)least);
     return n_open;
 }
 
 /* ---- from standard input ---- */
 
-/* Reads one piece. False: nothing has arrived, or it was the end. */
-static bool read_piece(struct pmirun *pr)
+/* In the background, the terminal is not ours: looks again later. */
+static void input_retry(void *of)
 {
-    struct input *in = &pr->input;
-    ssize_t n = read(in->src.fd, in->buf, INPUT_BYTES);
+    struct input *in = of;
+
+    if (in->src.fd >= 0 && loop_add(&in->src, EPOLLIN) != 0)
+        input_close(in);
+}
+
+/* The terminal is not ours then: it looks again later. */
+static bool input_in_background(struct input *in)
+{
+    if (!isatty(in->src.fd) || tcgetpgrp(in->src.fd) == getpgrp())
+        return false;
+    loop_del(&in->src);
+    timer_call(&in->retry, loop.now_ns + RETRY_NS, input_retry, in);
+    return true;
+}
+
+static bool input_has_room(const struct input *in)
+{
+    return in->head ? in->room > 0 : in->len == 0;
+}
+
+/* Reads one piece. False: nothing has arrived, or it was the end. */
+static bool read_piece(struct input *in)
+{
+    const size_t most = in->head && in->room < INPUT_BYTES ? in->room : INPUT_BYTES;
+    const ssize_t n = read(in->src.fd, in->buf, most);
+    const size_t len = n > 0 ? (size_t)n : 0;
+    bool wanted;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
-        say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
-    in->len = n > 0 ? (size_t)n : 0;
-    if (n > 0 && push_input(pr) > 0)
+        say("cannot read standard input: %s; ranks see its end", strerror(errno));
+    if (in->head) {
+        wanted = head_send_input(in->head, in->buf, len);
+        in->room -= (uint32_t)len;
+        in->n_sent += len;
+    } else {
+        in->len = len;
+        wanted = len && push_input(in) > 0;
+    }
+    if (len && wanted)
         return true;
-    input_close(pr);
+    input_close(in);
     return false;
 }
 
-static void read_file_pieces(struct pmirun *pr)
+static void read_file_pieces(struct input *in)
 {
-    struct input *in = &pr->input;
-
-    for (int i = 0; i < FILE_READS && in->len == 0; i++)
-        if (!read_piece(pr))
+    for (int i = 0; i < FILE_READS && input_has_room(in); i++)
+        if (!read_piece(in))
             return;
     for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
         if (in->feeds[i].src.fd >= 0) { /* it has room: the loop calls this again at once */
-            feed_arm(pr, &in->feeds[i], true);
+            feed_arm(&in->feeds[i], true);
             return;
         }
 }
 
-static void on_stdin(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_stdin(void *of, struct source *src, uint32_t events)
 {
-    (void)src, (void)events;
-    if (input_in_background(pr) || !read_piece(pr) || pr->input.len == 0)
+    struct input *in = of;
+
+    if (input_in_background(in) || !read_piece(in) || input_has_room(in))
         return;
-    loop_del(pr, &pr->input.src);
-    pr->input.waits = true;
+    loop_del(&in->src);
+    in->waits = true;
 }
 
-static void on_feed_room(struct pmirun *pr, struct source *src, uint32_t events)
+/* There is room again. */
+static void input_resume(struct input *in)
 {
-    struct input *in = &pr->input;
-    const bool more = push_input(pr) > 0;
-
-    (void)src, (void)events;
-    if ((in->ends && in->len == 0) || (!more && !pr->agent)) {
-        input_close(pr);
-    } else if (in->len == 0 && in->is_file) {
-        read_file_pieces(pr);
-    } else if (in->len == 0 && in->waits) {
+    if (in->is_file) {
+        read_file_pieces(in);
+    } else if (in->waits) {
         in->waits = false;
-        if (loop_add(pr, &in->src, EPOLLIN) != 0)
-            input_close(pr);
+        if (loop_add(&in->src, EPOLLIN) != 0)
+            input_close(in);
     }
 }
 
-/* All feeds have joined. */
-static void start_feeds(struct pmirun *pr)
+static void on_feed_room(void *of, struct source *src, uint32_t events)
 {
-    struct input *in = &pr->input;
-    int fd, rc;
+    struct input *in = of;
+    const bool more = push_input(in) > 0;
 
-    if (pr->agent) {
-        input_given(pr, NULL, 0); /* what came before */
-        return;
-    }
-    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0) {
-        input_close(pr);
-        return;
-    }
-    in->src = (struct source){on_stdin, fd};
-    rc = loop_add(pr, &in->src, EPOLLIN);
-    in->is_file = rc == -EPERM;
-    if (in->is_file)
-        read_file_pieces(pr);
-    else if (rc)
-        input_close(pr);
+    if ((in->ends && in->len == 0) || (!more && !in->agent))
+        input_close(in);
+    else if (in->len == 0)
+        input_resume(in);
 }
 
 /* ---- what others call ---- */
 
-bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
+void input_start(struct input *in)
 {
-    struct input *in = &pr->input;
-    const bool all = pr->opt.stdin_rank == STDIN_ALL;
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    int rc;
+
+    if (!in->buf)
+        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
+    if (fd < 0 && in->head)
+        head_send_input(in->head, "", 0);
+    if (fd < 0) {
+        input_close(in);
+        return;
+    }
+    in->room = INPUT_WINDOW_BYTES;
+    in->src = (struct source){on_stdin, in, fd};
+    rc = loop_add(&in->src, EPOLLIN);
+    in->is_file = rc == -EPERM;
+    if (in->is_file)
+        read_file_pieces(in);
+    else if (rc)
+        input_close(in);
+}
+
+void input_taken(struct input *in, uint64_t n)
+{
+    if (in->src.fd < 0 || n > in->n_sent) /* the latter makes no sense */
+        return;
+    in->room = (uint32_t)(INPUT_WINDOW_BYTES - (in->n_sent - n));
+    if (in->room > 0)
+        input_resume(in);
+}
+
+bool input_join(struct input *in, const struct rank *r, int *child_fd)
+{
+    const bool all = in->opt->stdin_rank == STDIN_ALL;
     int p[2] = {-1, -1};
     bool has_pipe;
 
-    if (r->job->number != 0 || (!all && r->number != pr->opt.stdin_rank))
+    if (r->job->number != 0 || (!all && r->number != in->opt->stdin_rank))
         return false;
     *child_fd = STDIN_FILENO;
-    if (!all && !pr->agent && !isatty(STDIN_FILENO))
+    if (!all && !in->agent && !isatty(STDIN_FILENO))
         return true;
     if (!in->feeds) {
         in->n_feeds = all ? r->job->n_local : 1;
@@ -198,19 +241,19 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
     else
-        say(pr, "cannot pass standard input to rank %u: %s", r->number, strerror(errno));
+        say("cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
-    in->feeds[in->n_joined++].src = (struct source){on_feed_room, has_pipe ? p[1] : -1};
+    in->feeds[in->n_joined++].src = (struct source){on_feed_room, in, has_pipe ? p[1] : -1};
     *child_fd = p[0];
-    if (in->n_joined == in->n_feeds)
-        start_feeds(pr);
+    if (in->n_joined == in->n_feeds && in->agent)
+        input_given(in, NULL, 0); /* what came before */
+    else if (in->n_joined == in->n_feeds)
+        input_start(in);
     return has_pipe;
 }
 
-void input_given(struct pmirun *pr, const char *p, size_t n)
+void input_given(struct input *in, const char *p, size_t n)
 {
-    struct input *in = &pr->input;
-
     if (!in->buf)
         in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     in->ends |= p && n == 0;
@@ -222,30 +265,15 @@ void input_given(struct pmirun *pr, const char *p, size_t n)
     }
     if (!in->feeds || in->n_joined < in->n_feeds)
         return;
-    push_input(pr);
+    push_input(in);
     if (in->ends && in->len == 0)
-        input_close(pr);
+        input_close(in);
 }
 
-void input_close(struct pmirun *pr)
+void input_close(struct input *in)
 {
-    timer_set(pr, &pr->input.retry, 0, NULL);
-    loop_close(pr, &pr->input.src);
-    for (uint32_t i = 0; i < pr->input.n_joined; i++)
-        feed_close(pr, &pr->input.feeds[i]);
-}
-
-static void input_retry(struct pmirun *pr)
-{
-    if (pr->input.src.fd >= 0 && loop_add(pr, &pr->input.src, EPOLLIN) != 0)
-        input_close(pr);
-}
-
-bool input_in_background(struct pmirun *pr)
-{
-    if (!isatty(pr->input.src.fd) || tcgetpgrp(pr->input.src.fd) == getpgrp())
-        return false;
-    loop_del(pr, &pr->input.src);
-    timer_set(pr, &pr->input.retry, pr->now_ns + RETRY_NS, input_retry);
-    return true;
+    timer_set(&in->retry, 0);
+    loop_close(&in->src);
+    for (uint32_t i = 0; i < in->n_joined; i++)
+        feed_close(&in->feeds[i]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Standard input belongs to one rank, to all, or to none (-s). input.c hands it to the ranks of
- * this node; multinode/far_input.c carries it to other nodes.
+ * Standard input belongs to one rank, to all, or to none (-s). It goes to the ranks of this node; a
+ * head's to its agents, and from there to their ranks.
  */
 #ifndef PMIRUN_INPUT_H
 #define PMIRUN_INPUT_H
@@ -16,6 +16,9 @@
 #define INPUT_BYTES        4096u  /* that are read at a time */
 #define INPUT_WINDOW_BYTES 65536u /* that a head may read ahead of the ranks */
 
+struct agent;
+struct head;
+struct options;
 struct rank;
 
 /* A pipe to a rank. */
@@ -26,7 +29,10 @@ struct feed {
 };
 
 struct input {
-    struct source src; /* standard input, unless a rank inherits it */
+    const struct options *opt;
+    struct head *head;   /* to whose agents it goes; NULL: to the ranks here */
+    struct agent *agent; /* from whose head it comes; NULL: none */
+    struct source src;   /* standard input, unless a rank inherits it */
     struct feed *feeds;
     uint32_t n_feeds; /* ranks here that get it */
     uint32_t n_joined;
@@ -42,11 +48,12 @@ struct input {
 
 /* Does this rank get standard input? If so, sets the descriptor: STDIN_FILENO, our own, or one end
  * of a pipe, which the caller closes. False also when no pipe can be made. */
-bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd);
+bool input_join(struct input *in, const struct rank *r, int *child_fd);
 /* Agent: n bytes of standard input arrived; 0: its end. */
-void input_given(struct pmirun *pr, const char *p, size_t n);
-void input_close(struct pmirun *pr);
-/* Is pmirun in the background, so that the terminal is not its own? It checks again later. */
-bool input_in_background(struct pmirun *pr);
+void input_given(struct input *in, const char *p, size_t n);
+void input_close(struct input *in);
+/* Head: begins to read; its agents' ranks have got n bytes. */
+void input_start(struct input *in);
+void input_taken(struct input *in, uint64_t n);
 
 #endif

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs, ranks and jobs: their start, their end, and what a rank's end means for its job. */
+/*
+ * Programs, ranks and jobs: their start, their end, and what a rank's end means for its job.
+ *
+ * Everything else reports here: launch.c a rank that runs, pmi.c and host.c what it does, output.c
+ * a reader that is gone, a head's agents all of these. job.c decides, keeps the exit status, and
+ * ends ranks.
+ */
 #ifndef PMIRUN_JOB_H
 #define PMIRUN_JOB_H
 
@@ -10,12 +16,13 @@
 
 #include "../options.h"
 #include "output.h"
+#include "rank_index.h"
 #include "timer.h"
 #include "util.h"
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
 /* for output that another process holds open after the last rank */
-#define LAST_WORDS_NS NS_PER_S
+#define DRAIN_NS NS_PER_S
 
 /* One program with its arguments: a `:` group of the command line, or a sub-command of a spawn. */
 struct app {
@@ -53,8 +60,10 @@ struct rank {
 
 /* A job: a key-value space and the processes that share it. */
 struct job {
-    uint32_t id;     /* the engine's number */
-    uint32_t number; /* ours, 0 for the command line's */
+    struct jobs *jobs;             /* of which it is one */
+    struct pmiwire_server *server; /* that serves its ranks; NULL: a head, whose agents do */
+    uint32_t id;                   /* the server's number */
+    uint32_t number;               /* ours, 0 for the command line's */
     char kvsname[128];
     uint32_t n_ranks;            /* its size */
     uint32_t n_local;            /* entries of `ranks`: all ranks, or an agent's own */
@@ -102,18 +111,18 @@ struct job_plan {
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
- * was stuck. pmirun waits a moment before it judges, since another rank may be the real cause. */
+ * was stuck. pmirun waits a moment before it decides, since another rank may be the real cause. */
 struct cause {
-    struct rank *by; /* NULL: none, or it has been judged */
+    struct rank *by; /* NULL: none, or it is decided */
     int status;
     char text[512];
     uint64_t since_ns;
 };
 
-/* A collective that cannot complete. pmirun waits a moment before it judges, since the end of the
+/* A collective that cannot complete. pmirun waits a moment before it decides, since the end of the
  * missing rank may say more. */
 struct stuck {
-    struct rank *gone;  /* NULL: none, or it has been judged */
+    struct rank *gone;  /* NULL: none, or it is decided */
     uint32_t coll, why; /* PMIWIRE_COLL_*, PMIWIRE_GONE_* */
     uint64_t since_ns;
 };
@@ -129,56 +138,99 @@ struct leftovers {
     bool clean;          /* no process of ours is left */
 };
 
+/* Times of events, ns since the start; 0: has not happened. */
+struct phases {
+    uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize,
+        last_exit;
+    uint64_t launch_busy; /* time spent in starting processes */
+};
+
+/* All jobs of this pmirun, and how it is to end. */
+struct jobs {
+    const struct options *opt;
+    struct head *head;         /* role.h; NULL: not the head of several nodes */
+    struct agent *agent;       /* role.h; NULL: no agent */
+    struct launcher *launcher; /* NULL: it starts no ranks: a head, or a step of Slurm */
+    struct pmi *pmi;           /* not a head's */
+    struct guard *guard;
+    struct folders *folders;   /* of memory that has a name */
+    struct timeline *timeline; /* which rank did what when */
+    struct progress *progress;
+
+    struct job *first, **tail;
+    uint32_t n_jobs;
+    uint64_t n_ranks;                  /* of all jobs, ever */
+    uint64_t n_live;                   /* processes that run */
+    struct job *launch, **launch_tail; /* jobs with processes to start */
+    struct rank_index by_pid;
+    struct phases at;
+
+    int status; /* exit status so far */
+    bool status_set;
+    bool stopping;
+    bool hasty;           /* a signal or --timeout ends it: it waits for no reader after `drain` */
+    int last_signal;      /* forwarded last to the ranks, 0: none */
+    struct timer kill;    /* SIGKILL follows; not set: not planned */
+    struct timer drain;   /* streams that are still open are closed; not set: not yet known */
+    struct timer timeout; /* --timeout */
+    struct timer decide;  /* job_decide_end() has something to decide */
+    struct cause cause;
+    struct stuck stuck;
+    struct leftovers leftovers;
+};
+
+void jobs_init(struct jobs *jobs, const struct options *opt); /* all-zero but for its pointers */
 /* NULL, and *err. Takes plan->node_of. */
-struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err);
+struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err);
 /* The command line's. Exits on failure. */
-struct job *job_create_first(struct pmirun *pr, uint32_t *node_of);
-struct job *job_by_number(const struct pmirun *pr, uint32_t number);
-struct job *job_by_id(const struct pmirun *pr, uint32_t id);
-uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks here of other jobs */
+struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
+struct job *job_by_number(const struct jobs *jobs, uint32_t number);
+uint32_t job_others(const struct job *job); /* ranks here of other jobs */
 /* Has a job of this number existed, and been freed? */
-bool job_was(const struct pmirun *pr, uint32_t number);
+bool job_was(const struct jobs *jobs, uint32_t number);
 /* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
-void job_free_ended(struct pmirun *pr);
-void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
+void job_free_ended(struct jobs *jobs);
+void job_free(struct job *job); /* not in the list */
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
-void job_queue(struct pmirun *pr, struct job *job);
-void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
+void job_queue(struct job *job);
+void job_rank_exited(struct rank *r, const siginfo_t *si);
 /* A rank's connection has been closed; a stream of its output has. */
-void job_rank_closed(struct pmirun *pr, struct rank *r);
-void job_rank_silent(struct pmirun *pr, struct rank *r);
+void job_rank_closed(struct rank *r);
+void job_rank_silent(struct rank *r);
 /* A spawn failed with -errno: ends the processes it started and notifies the spawner. */
-void job_abandon(struct pmirun *pr, struct job *job, int err);
+void job_abandon(struct job *job, int err);
 /* A rank entered or left init ... finalize, or called abort. */
-void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
-void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
+void job_rank_state(struct rank *r, uint32_t state);
+void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message);
 /* A collective cannot complete: a rank is gone. */
-void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
-/* Judges an abort and the like, unless another rank is about to die, which may be its cause; and a
- * stuck collective, after a while. */
-void job_decide_end(struct pmirun *pr);
-bool job_end_is_pending(const struct pmirun *pr);  /* is there something to judge? */
-uint64_t job_decision_ns(const struct pmirun *pr); /* when, 0: there is not */
+void job_stuck(struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
+/* Decides on an abort and the like, unless another rank is about to die, which may be its cause;
+ * and on a stuck collective, after a while. */
+void job_decide_end(struct jobs *jobs);
+bool job_end_is_pending(const struct jobs *jobs);  /* is there something to decide? */
+uint64_t job_decision_ns(const struct jobs *jobs); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
-void job_stop(struct pmirun *pr, int status);
+void job_stop(struct jobs *jobs, int status);
 /* Once GRACE_NS have passed since: SIGKILL for what still runs. */
-void job_kill_late(struct pmirun *pr);
+void job_kill_late(struct jobs *jobs);
 /* Ends everything in the same way, without setting a status. */
-void job_stop_all(struct pmirun *pr);
+void job_stop_all(struct jobs *jobs);
 /* Once the job is stopped, readers of our output have 2 * GRACE_NS. */
-void job_hasten(struct pmirun *pr);
+void job_hasten(struct jobs *jobs);
 /* Does its end wait for no reader of our output? */
-bool job_is_hasty(const struct pmirun *pr);
-/* If it does wait: streams that are still open are read for LAST_WORDS_NS more. */
-void job_give_time(struct pmirun *pr);
-void job_set_status(struct pmirun *pr, int status);
-void job_kill_all(struct pmirun *pr, int sig);
-uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */
-void job_reap(struct pmirun *pr);
-void job_note_inherited(struct pmirun *pr);
+bool job_is_hasty(const struct jobs *jobs);
+/* If it does wait: streams that are still open are read for DRAIN_NS more. */
+void job_give_time(struct jobs *jobs);
+void job_set_status(struct jobs *jobs, int status);
+void job_kill_all(struct jobs *jobs, int sig);
+void job_reap(struct jobs *jobs);
+void job_note_inherited(struct leftovers *l);
+/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
+#define RANK_NAME_BYTES 128
+const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES]);
 /* Ends descendants that outlived their rank. True when none is left. */
-bool job_sweep(struct pmirun *pr);
+bool job_sweep(struct jobs *jobs);
 
 #endif

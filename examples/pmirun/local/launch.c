@@ -8,10 +8,20 @@
 
 #include "bind.h"
 #include "flight.h"
+#include "guard.h"
+#include "input.h"
+#include "job.h"
+#include "loop.h"
 #include "mpir.h"
-#include "pmirun.h"
+#include "output.h"
+#include "pmi.h"
+#include "port.h"
 #include "program.h"
+#include "progress.h"
+#include "role.h"
+#include "signals.h"
 #include "spawn.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +34,9 @@
 #define FDS_PER_RANK 3u
 
 struct launcher {
+    struct jobs *jobs;
+    struct output *output;
+    struct input *input;
     struct fleet fleet;
     const struct app *app; /* of the ranks that are being started; NULL: none */
     struct app_env env;    /* its environment */
@@ -33,39 +46,44 @@ struct launcher {
     enum stage failed_stage;
 };
 
-void launch_init(struct pmirun *pr)
+void launch_init(struct jobs *jobs, struct output *output, struct input *input,
+                 const struct signals *signals)
 {
     struct launcher *l;
     int err;
 
-    guard_start(pr); /* first: it copies us, and our descriptors by then */
+    guard_start(jobs->guard); /* first: it copies us, and our descriptors by then */
     l = calloc(1, sizeof(*l));
-    err = l ? fleet_init(&l->fleet, &pr->signals) : -ENOMEM;
+    err = l ? fleet_init(&l->fleet, signals) : -ENOMEM;
     if (err)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
-    pr->launcher = l;
+    l->jobs = jobs;
+    l->output = output;
+    l->input = input;
+    jobs->launcher = l;
 }
 
-int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
+int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
-    struct fleet *fleet = &pr->launcher->fleet;
+    struct fleet *fleet = &l->fleet;
     struct rlimit now;
     uint64_t n = n_more, spare;
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return 0;
-    for (const struct job *job = pr->launch; job; job = job->next_launch)
+    for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
     /* One flight is enough: more only make a start faster. */
-    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + pr->output.n_streams + pr->conns.n;
-    *need += n * ((pr->opt.stdin_rank == STDIN_ALL) + (pr->opt.outfile != NULL) +
-                  (pr->opt.errfile != NULL));
+    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + l->output->n_streams +
+            l->jobs->pmi->n_conns;
+    *need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
+                  (l->jobs->opt->errfile != NULL));
     *have = now.rlim_cur;
     if (*need > *have)
         return -EMFILE;
     spare = (*have - *need) / SLOTS;
     if (spare + 1 < fleet->n) {
-        launch_land_all(pr);
+        launch_land_all(l);
         fleet_shrink(fleet, (unsigned)spare + 1);
     }
     return 0;
@@ -84,11 +102,9 @@ static void settle_flight(struct launcher *l, struct flight *f)
     }
 }
 
-void launch_land_all(struct pmirun *pr)
+void launch_land_all(struct launcher *l)
 {
-    struct launcher *l = pr->launcher; /* NULL: a head */
-
-    for (unsigned i = 0; l && i < l->fleet.n; i++)
+    for (unsigned i = 0; l && i < l->fleet.n; i++) /* NULL: a head */
         if (l->fleet.flights[i].busy)
             settle_flight(l, &l->fleet.flights[i]);
 }
@@ -145,12 +161,12 @@ static void close_ends(const struct ends *e)
         close(e->err);
 }
 
-static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struct rank *r)
+static bool prepare_stdin(struct launcher *l, const struct flight *f, const struct rank *r)
 {
-    const int null_fd = pr->launcher->fleet.null_fd;
+    const int null_fd = l->fleet.null_fd;
     int fd;
 
-    if (!input_join(pr, r, &fd))
+    if (!input_join(l->input, r, &fd))
         fd = null_fd;
     if (fd == STDIN_FILENO)
         return false;
@@ -171,24 +187,24 @@ static struct flight *next_flight(struct launcher *l)
 }
 
 /* Makes the process. Its pid, or -errno; then nothing is left of it. */
-static pid_t start_rank(struct pmirun *pr, struct flight *f, struct rank *r, struct ends *e)
+static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, struct ends *e)
 {
     pid_t pid;
     int rc;
 
-    f->use_port = pr->opt.use_port;
+    f->use_port = l->jobs->opt->use_port;
     rc = make_ends(f, e);
     if (rc == 0 && f->use_port)
-        rc = port_assign(pr, r);
+        rc = port_assign(l->jobs->pmi->port, r);
     if (rc == 0) /* an unrecorded process would never be reaped */
-        rc = rank_index_reserve(&pr->by_pid);
+        rc = rank_index_reserve(&l->jobs->by_pid);
     if (rc == 0) {
         f->rank = r;
         f->app = r->app;
-        f->shell_argv = pr->launcher->shell_argv;
+        f->shell_argv = l->shell_argv;
         f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
-        rank_env_make(&f->env, &pr->launcher->env, r, f->use_port);
-        f->take_stdin = prepare_stdin(pr, f, r);
+        rank_env_make(&f->env, &l->env, r, f->use_port);
+        f->take_stdin = prepare_stdin(l, f, r);
         pid = flight_start(f);
         if (pid > 0)
             return pid;
@@ -200,38 +216,38 @@ static pid_t start_rank(struct pmirun *pr, struct flight *f, struct rank *r, str
 }
 
 /* 0 or -errno: no process. An error of its execve() is known when it lands. */
-static int launch_rank(struct pmirun *pr, struct rank *r)
+static int launch_rank(struct launcher *l, struct rank *r)
 {
-    struct launcher *l = pr->launcher;
     struct flight *f = next_flight(l);
     struct ends e;
-    const pid_t pid = start_rank(pr, f, r, &e);
+    const pid_t pid = start_rank(l, f, r, &e);
 
     if (pid < 0)
         return pid;
     r->pid = pid;
-    guard_add(pr, pid);
+    guard_add(l->jobs->guard, pid);
     r->state = RANK_RUNNING;
     r->job->n_live++;
-    pr->n_live++;
+    l->jobs->n_live++;
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
     }
-    rank_index_add(&pr->by_pid, r);
-    if (!output_begin(pr, r))
-        job_stop(pr, STATUS_OUTPUT);
-    if (output_attach(pr, &r->out, e.out) != 0 || output_attach(pr, &r->err, e.err) != 0 ||
-        (e.pmi >= 0 && pmi_attach(pr, r, e.pmi) != 0)) {
-        say(pr, "out of memory or descriptors: stopping the job");
-        job_stop(pr, STATUS_RESOURCES);
+    rank_index_add(&l->jobs->by_pid, r);
+    if (!output_begin(l->output, r))
+        job_stop(l->jobs, STATUS_OUTPUT);
+    if (output_attach(l->output, &r->out, e.out) != 0 ||
+        output_attach(l->output, &r->err, e.err) != 0 ||
+        (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
+        say("out of memory or descriptors: stopping the job");
+        job_stop(l->jobs, STATUS_RESOURCES);
     }
-    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
-    progress_count(pr, PROGRESS_STARTED);
-    if (pr->agent)
-        agent_report_started(pr, r);
+    timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
+    progress_count(l->jobs->progress, PROGRESS_STARTED);
+    if (l->jobs->agent)
+        agent_report_rank(l->jobs->agent, MSG_STARTED, r, (uint32_t)pid);
     else
-        trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
+        trace("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -250,61 +266,58 @@ static const char *what_failed(const struct app *app, int err, enum stage stage,
 }
 
 /* Why a process could not be made, and what to do. */
-static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
+static void explain_no_process(const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
     char name[RANK_NAME_BYTES];
 
-    rank_name(pr, r, name);
+    rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
-        say(pr,
-            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
+        say("cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
             name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else if (err == EMFILE || err == ENFILE) {
-        say(pr, "cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
+        say("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
             r->job->n_ranks, strerror(err));
     } else {
-        say(pr, "cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
-            strerror(err));
+        say("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks, strerror(err));
     }
 }
 
-static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum stage stage)
+static void launch_failed(struct launcher *l, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
     const char *what, *why;
 
-    pr->launch = NULL;
-    pr->launch_tail = &pr->launch;
+    l->jobs->launch = NULL;
+    l->jobs->launch_tail = &l->jobs->launch;
     if (stage == STAGE_NONE) {
-        explain_no_process(pr, r, err);
-        job_stop(pr, STATUS_RESOURCES);
+        explain_no_process(r, err);
+        job_stop(l->jobs, STATUS_RESOURCES);
         return;
     }
     what = what_failed(r->app, err, stage, &why);
-    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(pr, r, name), what, why);
-    job_stop(pr, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
+    say("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
+    job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
 /* In a spawned job: the parent job continues, and gets the error. */
-static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err,
-                         enum stage stage)
+static void spawn_failed(struct job *job, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
-    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), what, why);
-    job_abandon(pr, job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    say("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
+    job_abandon(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 /* ---- the queue ---- */
 
-static void take_from_queue(struct pmirun *pr, const struct job *job)
+static void take_from_queue(struct launcher *l, const struct job *job)
 {
-    struct job **p = &pr->launch;
+    struct job **p = &l->jobs->launch;
 
     while (*p && *p != job)
         p = &(*p)->next_launch;
@@ -312,124 +325,116 @@ static void take_from_queue(struct pmirun *pr, const struct job *job)
         return;
     *p = job->next_launch;
     if (!*p)
-        pr->launch_tail = p;
+        l->jobs->launch_tail = p;
 }
 
-static void job_launched(struct pmirun *pr, struct job *job)
+static void job_launched(struct launcher *l, struct job *job)
 {
-    take_from_queue(pr, job);
+    take_from_queue(l, job);
     if (job->number == 0)
-        pr->at.launch_end = clock_ns() - pr->start_ns;
-    if (pr->agent)
-        agent_report_launched(pr, job);
+        l->jobs->at.launch_end = run_ns();
+    if (l->jobs->agent)
+        agent_report(l->jobs->agent, MSG_LAUNCHED, job->number);
     else if (job->spawned)
-        spawn_launched(pr, job, 0);
+        spawn_launched(job, 0);
     else
-        mpir_publish(pr, job);
+        mpir_publish(job);
 }
 
 /* No rank of the program is left to be started: the flights land, and what they share is freed. */
-static void app_launched(struct pmirun *pr)
+static void app_launched(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
-
-    launch_land_all(pr);
+    launch_land_all(l);
     app_env_free(&l->env);
     free(l->shell_argv);
     l->shell_argv = NULL;
     l->app = NULL;
 }
 
-void launch_drop(struct pmirun *pr, struct job *job)
+void launch_drop(struct launcher *l, struct job *job)
 {
-    struct launcher *l = pr->launcher;
-
     if (!l) /* a head */
         return;
-    launch_land_all(pr);
-    take_from_queue(pr, job);
+    launch_land_all(l);
+    take_from_queue(l, job);
     for (uint32_t i = 0; i < job->n_apps; i++)
         if (l->app == &job->apps[i])
-            app_launched(pr);
+            app_launched(l);
     if (l->failed && l->failed->job == job)
         l->failed = NULL;
 }
 
 /* A rank could not be started: none, or not its program. */
-static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, int err,
+static void give_up(struct launcher *l, struct job *job, const struct rank *r, int err,
                     enum stage stage)
 {
     if (job->spawned)
-        spawn_failed(pr, job, r, err, stage);
+        spawn_failed(job, r, err, stage);
     else
-        launch_failed(pr, r, err, stage);
+        launch_failed(l, r, err, stage);
 }
 
 /* A program could not be executed: lets the other flights land, and reports it. */
-static void handle_failure(struct pmirun *pr)
+static void handle_failure(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
     struct rank *r = l->failed;
 
-    app_launched(pr);
+    app_launched(l);
     l->failed = NULL;
-    give_up(pr, r->job, r, l->failed_err, l->failed_stage);
+    give_up(l, r->job, r, l->failed_err, l->failed_stage);
 }
 
-void launch_settle(struct pmirun *pr)
+void launch_settle(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
-
     for (unsigned i = 0; i < l->fleet.n; i++)
         if (l->fleet.flights[i].busy && flight_has_landed(&l->fleet.flights[i]))
             settle_flight(l, &l->fleet.flights[i]);
-    if (l->failed && pr->launch == l->failed->job)
-        handle_failure(pr);
+    if (l->failed && l->jobs->launch == l->failed->job)
+        handle_failure(l);
     l->failed = NULL;
 }
 
 /* Start the next rank of the first job in the queue. */
-static void launch_next(struct pmirun *pr)
+static void launch_next(struct launcher *l)
 {
-    struct launcher *l = pr->launcher;
-    struct job *job = pr->launch;
+    struct job *job = l->jobs->launch;
     struct rank *r = &job->ranks[job->n_launched++];
     bool last;
     int rc;
 
     if (l->app != r->app) {
-        app_launched(pr);
+        app_launched(l);
         l->app = r->app;
-        app_env_make(&l->env, pr, job, r->app, FD_PMI);
+        app_env_make(&l->env, job, r->app, FD_PMI);
         l->shell_argv = program_shell_argv(r->app);
     }
-    rc = launch_rank(pr, r);
+    rc = launch_rank(l, r);
     last = job->n_launched == job->n_local;
-    if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || pr->stopping)
-        app_launched(pr);
+    if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || l->jobs->stopping)
+        app_launched(l);
     if (rc != 0)
-        give_up(pr, job, r, -rc, STAGE_NONE);
+        give_up(l, job, r, -rc, STAGE_NONE);
     else if (l->failed)
-        handle_failure(pr);
-    else if (!pr->stopping && last)
-        job_launched(pr, job);
+        handle_failure(l);
+    else if (!l->jobs->stopping && last)
+        job_launched(l, job);
 }
 
-bool launch_some(struct pmirun *pr)
+bool launch_some(struct launcher *l)
 {
     uint64_t begin, now;
 
-    if (!pr->launch) {
-        launch_land_all(pr); /* when the job was stopped during the launch */
+    if (!l->jobs->launch) {
+        launch_land_all(l); /* when the job was stopped during the launch */
         return false;
     }
     begin = clock_ns();
-    if (!pr->at.launch_begin)
-        pr->at.launch_begin = begin - pr->start_ns;
+    if (!l->jobs->at.launch_begin)
+        l->jobs->at.launch_begin = begin - loop.start_ns;
     do {
-        launch_next(pr);
+        launch_next(l);
         now = clock_ns();
-    } while (pr->launch && now - begin < BUDGET_NS);
-    pr->at.launch_busy += now - begin;
-    return pr->launch != NULL;
+    } while (l->jobs->launch && now - begin < BUDGET_NS);
+    l->jobs->at.launch_busy += now - begin;
+    return l->jobs->launch != NULL;
 }

@@ -6,21 +6,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct input;
 struct job;
-struct pmirun;
+struct jobs;
+struct launcher;
+struct output;
+struct signals;
 
-void launch_init(struct pmirun *pr); /* exits on failure. First of all: it takes low descriptors */
+/* Makes jobs->launcher; exits on failure. Call it first of all: it takes low descriptors. Each rank
+ * gets its output, its input, and the signals as they were at pmirun's start. */
+void launch_init(struct jobs *jobs, struct output *output, struct input *input,
+                 const struct signals *signals);
 /* Starts waiting processes for a limited time; true: some still wait. */
-bool launch_some(struct pmirun *pr);
+bool launch_some(struct launcher *l);
 /* Waits until no child shares our memory. Call it before a signal is sent to a rank. */
-void launch_land_all(struct pmirun *pr);
+void launch_land_all(struct launcher *l);
 /* Stops starting the processes of a job, and drops all pointers to it. */
-void launch_drop(struct pmirun *pr, struct job *job);
+void launch_drop(struct launcher *l, struct job *job);
 /* Notes the children that left our memory, and handles a program that could not be executed. Call
  * it before ranks are reaped. */
-void launch_settle(struct pmirun *pr);
+void launch_settle(struct launcher *l);
 /* Checks the limit on descriptors for n more processes. 0 or -EMFILE; *need: in all, *have: the
  * limit. */
-int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have);
+int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have);
 
 #endif

@@ -14,137 +14,134 @@
 
 #define BATCH 256
 
+struct loop loop;
+
 void loop_init(struct pmirun *pr)
 {
     int err;
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pr->scratch = xrealloc(NULL, SCRATCH_BYTES);
-    pr->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (pr->epoll < 0)
+    loop.scratch = xrealloc(NULL, SCRATCH_BYTES);
+    loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (loop.epoll < 0)
         die(STATUS_RESOURCES, "cannot start: epoll_create1(): %s", strerror(errno));
-    output_init(pr);
-    err = signals_init(pr);
+    output_init(&pr->output);
+    err = signals_init(&pr->signals);
     if (err)
         die(STATUS_RESOURCES, "cannot start: signalfd(): %s", strerror(-err));
 }
 
-int loop_add(struct pmirun *pr, struct source *src, uint32_t events)
+int loop_add(struct source *src, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = src};
 
-    return epoll_ctl(pr->epoll, EPOLL_CTL_ADD, src->fd, &ev) == 0 ? 0 : -errno;
+    return epoll_ctl(loop.epoll, EPOLL_CTL_ADD, src->fd, &ev) == 0 ? 0 : -errno;
 }
 
-void loop_mod(struct pmirun *pr, struct source *src, uint32_t events)
+void loop_mod(struct source *src, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = src};
 
-    epoll_ctl(pr->epoll, EPOLL_CTL_MOD, src->fd, &ev);
+    epoll_ctl(loop.epoll, EPOLL_CTL_MOD, src->fd, &ev);
 }
 
-void loop_del(struct pmirun *pr, struct source *src)
+void loop_del(struct source *src)
 {
-    epoll_ctl(pr->epoll, EPOLL_CTL_DEL, src->fd, NULL);
+    epoll_ctl(loop.epoll, EPOLL_CTL_DEL, src->fd, NULL);
 }
 
-void loop_close(struct pmirun *pr, struct source *src)
+void loop_close(struct source *src)
 {
     if (src->fd < 0)
         return;
-    loop_del(pr, src);
+    loop_del(src);
     close(src->fd);
     src->fd = -1;
 }
 
-static void close_streams(struct pmirun *pr)
+static void close_streams(struct output *output, const struct jobs *jobs)
 {
-    for (struct job *job = pr->jobs; job; job = job->next) {
+    for (struct job *job = jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_local; i++) {
-            output_close(pr, &job->ranks[i].out);
-            output_close(pr, &job->ranks[i].err);
+            output_close(output, &job->ranks[i].out);
+            output_close(output, &job->ranks[i].err);
         }
     }
 }
 
-/* What waits behind a full sink is not lost. */
-static void settle_drain(struct pmirun *pr)
-{
-    if (!pr->drain.at || pr->output.n_full[0] || pr->output.n_full[1])
-        job_give_time(pr);
-}
-
 /* All processes have ended: are their leftovers gone and their output written? */
-static bool job_is_finished(struct pmirun *pr)
+static bool job_is_finished(struct jobs *jobs, struct output *output)
 {
-    if (pr->n_live || pr->launch || job_end_is_pending(pr))
+    struct leftovers *left = &jobs->leftovers;
+
+    if (jobs->n_live || jobs->launch || job_end_is_pending(jobs))
         return false;
-    if (pr->opt.as_hydra && !pr->stopping && pr->output.n_streams)
+    if (jobs->opt->as_hydra && !jobs->stopping && output->n_streams)
         return false; /* what a rank has left behind holds its output */
-    if (pr->nodes && !nodes_may_end(pr))
+    if (!nodes_may_end(jobs))
         return false;
-    timer_set(pr, &pr->timeout, 0, NULL); /* --timeout is for processes, not for readers */
-    settle_drain(pr);
-    if (!pr->leftovers.filter.at) /* never later: a leftover may write without end */
-        timer_set(pr, &pr->leftovers.filter, pr->now_ns + LAST_WORDS_NS, NULL);
+    timer_set(&jobs->timeout, 0); /* --timeout is for processes, not for readers */
+    /* What waits behind a full sink is not lost. */
+    if (!jobs->drain.at || output->n_full[0] || output->n_full[1])
+        job_give_time(jobs);
+    if (!left->filter.at) /* never later: a leftover may write without end */
+        timer_set(&left->filter, loop.now_ns + DRAIN_NS);
     /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
-    if (pr->output.n_streams && !pr->stopping && !pr->leftovers.sweep.at &&
-        !timer_passed(pr, &pr->leftovers.filter))
+    if (output->n_streams && !jobs->stopping && !left->sweep.at && !timer_passed(&left->filter))
         return false;
-    if (!job_sweep(pr))
+    if (!job_sweep(jobs))
         return false;
-    if (timer_passed(pr, &pr->drain)) {
-        if (job_is_hasty(pr))
+    if (timer_passed(&jobs->drain)) {
+        if (job_is_hasty(jobs))
             return true; /* whoever reads our output had time enough */
-        close_streams(pr);
+        close_streams(output, jobs);
     }
-    return pr->output.n_streams == 0 && !output_pending(pr);
+    return output->n_streams == 0 && !output_pending(output);
 }
 
 static void flush_all(struct pmirun *pr)
 {
-    if (pr->nodes)
-        nodes_progress(pr);
-    pmi_flush_ready(pr);
-    output_flush(pr);
-    if (pr->nodes)
-        nodes_flush(pr);
+    nodes_progress(&pr->jobs);
+    pmi_flush_ready(&pr->pmi);
+    output_flush(&pr->output);
+    nodes_flush(&pr->jobs);
 }
 
 int loop_run(struct pmirun *pr)
 {
+    struct jobs *jobs = &pr->jobs;
     struct epoll_event ev[BATCH];
 
     for (;;) {
-        bool more = launch_some(pr); /* ranks that run already are served in between */
+        /* ranks that run already are served in between */
+        bool more = launch_some(jobs->launcher);
         int n;
 
-        pr->now_ns = clock_ns();
-        timers_run(pr);
-        job_kill_late(pr);
-        if (!more && job_is_finished(pr)) {
-            output_flush(pr);
-            if ((!output_pending(pr) || job_is_hasty(pr)) && (!pr->nodes || nodes_ended(pr)))
+        loop.now_ns = clock_ns();
+        timers_run();
+        job_kill_late(jobs);
+        if (!more && job_is_finished(jobs, &pr->output)) {
+            output_flush(&pr->output);
+            if ((!output_pending(&pr->output) || job_is_hasty(jobs)) && nodes_ended(jobs))
                 return 0;
         }
         flush_all(pr);
-        timer_set(pr, &pr->judge, job_decision_ns(pr), NULL);
-        n = epoll_wait(pr->epoll, ev, BATCH, more ? 0 : timers_wait_ms(pr));
+        timer_set(&jobs->decide, job_decision_ns(jobs));
+        n = epoll_wait(loop.epoll, ev, BATCH, more ? 0 : timers_wait_ms());
         if (n < 0 && errno != EINTR)
             return -errno;
-        pr->now_ns = clock_ns();
+        loop.now_ns = clock_ns();
         for (int i = 0; i < n; i++) {
             struct source *src = ev[i].data.ptr;
 
             if (src->fd >= 0) /* else closed earlier in this batch */
-                src->event(pr, src, ev[i].events);
+                src->event(src->of, src, ev[i].events);
         }
         if (n < BATCH) /* else more events wait */
-            job_decide_end(pr);
+            job_decide_end(jobs);
         flush_all(pr);
-        pmi_free_closed(pr);
-        job_free_ended(pr);
-        if (pr->nodes)
-            nodes_free_closed(pr);
+        pmi_free_closed(&pr->pmi);
+        job_free_ended(jobs);
+        nodes_free_closed(jobs);
     }
 }

@@ -10,13 +10,17 @@
 #include "mpi_detect.h"
 
 #include "bind.h"
-#include "ompi_binding.h"
+#include "elf_needed.h"
+#include "folder.h"
 #include "host.h"
+#include "job.h"
 #include "launch.h"
+#include "loop.h"
+#include "ompi_binding.h"
 #include "program.h"
 #include "rank_env.h"
-#include "elf_needed.h"
-#include "pmirun.h"
+#include "role.h"
+#include "topology.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,7 +183,7 @@ static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 }
 
 /* All libraries of the program. */
-static void note_list(struct pmirun *pr, const struct app *app, char *interp, struct found *f)
+static void note_list(const struct app *app, char *interp, struct found *f)
 {
     char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
     pid_t pid = 0;
@@ -196,17 +200,16 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);
         if (!all)
-            say(pr,
-                "warning: %s --list %s does not end or prints too much: the libraries of %s are "
+            say("warning: %s --list %s does not end or prints too much: the libraries of %s are "
                 "ignored; choose with --mpi",
                 interp, app->path, app->path);
     } else {
-        trace(pr, "%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
+        trace("%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
     }
     free(text);
 }
 
-static void note_program(struct pmirun *pr, const struct app *app, struct found *f)
+static void note_program(const struct app *app, bool lists, struct found *f)
 {
     struct found own = {.end_ns = f->end_ns};
     struct needs needs = {.library = note_library, .ctx = &own};
@@ -217,10 +220,9 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
     free(full);
     if (fd >= 0)
         close(fd);
-    if (elf && needs.interp[0] && (own.openmpi || own.pmix || (own.other && !own.pmi)) &&
-        pr->opt.mpi != MPI_PMI) {
+    if (elf && needs.interp[0] && (own.openmpi || own.pmix || (own.other && !own.pmi)) && lists) {
         if (clock_ns() < f->end_ns)
-            note_list(pr, app, needs.interp, &own);
+            note_list(app, needs.interp, &own);
         else
             f->n_unasked++;
     }
@@ -238,7 +240,7 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
 
 /* The libraries of all programs of the job. An agent looks at programs without a rank here too,
  * where they exist: all nodes should find the same. */
-static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
+static void note_programs(struct job *job, struct found *f)
 {
     const uint32_t limit_s = job->spawned ? LIST_SPAWNED_S : LIST_S;
 
@@ -247,11 +249,10 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
         struct app *app = &job->apps[i];
 
         if (app->path || program_resolve(app) == 0)
-            note_program(pr, app, f);
+            note_program(app, job->jobs->opt->mpi != MPI_PMI, f);
     }
     if (f->n_unasked)
-        say(pr,
-            "warning: %u s were not enough to find the job's libraries: those of %u programs are "
+        say("warning: %u s were not enough to find the job's libraries: those of %u programs are "
             "ignored; choose with --mpi",
             limit_s, f->n_unasked);
 }
@@ -298,10 +299,10 @@ static bool has_component(const struct found *f)
 }
 
 /* Do ranks here outnumber the processors that they may use? */
-static bool is_crowded(const struct pmirun *pr, const struct job *job)
+static bool is_crowded(const struct job *job)
 {
     struct place_set set = {0};
-    bool crowded = bind_own(&set) && pr->n_live + job->n_local > place_set_count(&set);
+    bool crowded = bind_own(&set) && job->jobs->n_live + job->n_local > place_set_count(&set);
 
     place_set_free(&set);
     return crowded;
@@ -316,18 +317,18 @@ static uint32_t job_number(const struct job *job)
 
 /* For any Open MPI: what it would leave behind lies in folders of ours, and ranks that wait yield
  * their processor where they outnumber the processors, as under mpirun --oversubscribe. */
-static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
+static int set_openmpi(struct folders *folders, struct job *job, char **why)
 {
-    const char *tmp = folder_get(pr, FOLDER_TMP), *shm;
+    const char *tmp = folder_get(folders, FOLDER_TMP), *shm;
 
     if (!tmp) {
         *why = xprintf("cannot make a temporary folder in %s: %s", folder_where(FOLDER_TMP),
                        strerror(errno));
         return STATUS_RESOURCES;
     }
-    shm = folder_get(pr, FOLDER_SHM);
+    shm = folder_get(folders, FOLDER_SHM);
     if (!shm) {
-        trace(pr, "cannot make a folder in %s: %s; memory that ranks share is in %s",
+        trace("cannot make a folder in %s: %s; memory that ranks share is in %s",
               folder_where(FOLDER_SHM), strerror(errno), tmp);
         shm = tmp;
     }
@@ -340,9 +341,9 @@ static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
     job_var(job, xprintf("OMPI_MCA_shmem=mmap"));
     /* Nodes that are all on this host: Open MPI 5 does not reach a host's own address by its
      * network, and leaves the loopback out unless told. Both lists at once are an error there. */
-    if (pr->opt.one_host && !getenv("OMPI_MCA_btl_tcp_if_exclude"))
+    if (job->jobs->opt->one_host && !getenv("OMPI_MCA_btl_tcp_if_exclude"))
         job_var(job, xprintf("OMPI_MCA_btl_tcp_if_include=127.0.0.0/8"));
-    job->yields = is_crowded(pr, job);
+    job->yields = is_crowded(job);
     if (job->yields)
         job_var(job, xprintf("OMPI_MCA_mpi_yield_when_idle=1"));
     return 0;
@@ -364,9 +365,9 @@ static int set_flux(struct job *job, char **why)
 }
 
 /* The bindings of ranks, for peers of this node. */
-static int put_places(struct pmirun *pr, struct job *job, char **why)
+static int put_places(struct job *job, char **why)
 {
-    int err = early_put(pr, job, job_number(job));
+    int err = early_put(job, job_number(job));
 
     if (err == 0)
         return 0;
@@ -376,7 +377,7 @@ static int put_places(struct pmirun *pr, struct job *job, char **why)
 
 /* ---- the choice ---- */
 
-const char *way_name(const struct job *job)
+const char *mpi_detect_name(const struct job *job)
 {
     static const char *const names[] = {"auto", "pmi", "openmpi", "pmix"};
 
@@ -453,21 +454,21 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
 }
 
 /* What the way takes before the ranks' places are known. */
-static int set_way_vars(struct pmirun *pr, struct job *job, char **why)
+static int set_way_vars(struct mpi_detect *d, struct job *job, char **why)
 {
-    int status = job->way != MPI_PMI ? set_openmpi(pr, job, why) : 0;
+    int status = job->way != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
 
     if (status == 0 && job->way == MPI_OPENMPI)
         status = set_flux(job, why);
     if (status == 0 && job->way != MPI_PMI)
-        topology_vars(pr, job);
+        topology_vars(d->topology, job);
     return status;
 }
 
 /* PMIx that no program is known to need could not be set up: the ranks have PMI alone. */
-static int withdraw_pmix(struct pmirun *pr, struct job *job, char **why)
+static int withdraw_pmix(struct job *job, char **why)
 {
-    host_job_over(pr, job->number);
+    host_job_over(job->number);
     free(job->way_why);
     job->way = MPI_PMI;
     job->way_why = *why;
@@ -476,52 +477,54 @@ static int withdraw_pmix(struct pmirun *pr, struct job *job, char **why)
     return 0;
 }
 
-int way_choose(struct pmirun *pr, struct job *job, char **why)
+static void look_at_ranks(void *of);
+
+int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 {
-    enum mpi_way way = job->way != MPI_AUTO ? job->way : pr->opt.mpi;
+    struct agent *agent = job->jobs->agent;
+    enum mpi_way way = job->way != MPI_AUTO ? job->way : job->jobs->opt->mpi;
     struct found f = {0};
     int status;
 
     if (way != MPI_PMIX)
-        note_programs(pr, job, &f);
+        note_programs(job, &f);
     status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
     if (status == 0)
-        status = set_way_vars(pr, job, why);
+        status = set_way_vars(d, job, why);
     if (status && job->offers_pmix)
-        status = withdraw_pmix(pr, job, why);
+        status = withdraw_pmix(job, why);
     if (status == 0)
-        status = bind_job(pr, job, why);
+        status = bind_job(d->topology, job, why);
     if (status == 0 && job->way == MPI_OPENMPI)
-        status = put_places(pr, job, why);
+        status = put_places(job, why);
     if (status == 0 && job->way == MPI_PMIX) {
-        status = host_job(pr, job, why);
+        status = host_job(job, why);
         if (status && job->offers_pmix)
-            status = withdraw_pmix(pr, job, why);
+            status = withdraw_pmix(job, why);
     }
     if (status)
         return status;
     job->misled = f.openmpi && (way == MPI_PMI || (way == MPI_OPENMPI && !f.openmpi4));
     if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->misled &&
         (job->way == MPI_PMI || job->offers_pmix) &&
-        (!pr->agent || job->node_of[0] == agent_node(pr))) /* one of the nodes looks */
-        timer_set(pr, &pr->look, pr->now_ns + LOOK_NS, way_look);
-    if (pr->agent)
-        agent_report_mpi(pr, job);
+        (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
+        timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
+    if (agent)
+        agent_report_mpi(agent, job);
     else
-        way_report(pr, job);
+        mpi_detect_report(job);
     return 0;
 }
 
-void way_report(struct pmirun *pr, const struct job *job)
+void mpi_detect_report(const struct job *job)
 {
-    trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
+    trace("job %u: --mpi %s: %s", job->number, mpi_detect_name(job), job->way_why);
     if (job->misled && job->number == 0)
-        say(pr,
-            "warning: a program is linked with Open MPI%s: each process starts as rank 0 of 1; "
+        say("warning: a program is linked with Open MPI%s: each process starts as rank 0 of 1; "
             "remove --mpi %s",
             job->way == MPI_PMI ? ", which does not speak PMI by itself"
                                 : " 5, which has no component for Flux",
-            way_name(job));
+            mpi_detect_name(job));
 }
 
 /* ---- an MPI that nothing proved ---- */
@@ -576,47 +579,49 @@ static bool has_asked(const struct job *job)
     return false;
 }
 
-static void warn_unasked(struct pmirun *pr, struct job *job, const char *when)
+static void warn_unasked(struct job *job, const char *when)
 {
-    say(pr,
-        "warning: a process of the job has loaded %s, but no rank has used PMI or PMIx%s: each "
+    say("warning: a process of the job has loaded %s, but no rank has used PMI or PMIx%s: each "
         "may run as rank 0 of 1; does what starts the program clear its environment (PMI_*, "
         "PMIX_*)? Else choose with --mpi",
         job->unasked, when);
     job->unasked = NULL;
 }
 
-void way_look(struct pmirun *pr)
+/* Looks for an MPI in the ranks' memory while none of them has asked for PMI or PMIx. Open MPI
+ * without PMIx ends the job; any other causes a warning after a while, or at the job's end. */
+static void look_at_ranks(void *of)
 {
-    const uint64_t since_ns = pr->now_ns - pr->start_ns;
-    struct job *job = pr->jobs;
+    struct mpi_detect *d = of;
+    const uint64_t since_ns = loop.now_ns - loop.start_ns;
+    struct job *job = d->jobs->first;
     unsigned n = LOOK_AT;
     char name[RANK_NAME_BYTES];
     uint32_t i;
 
-    if (has_asked(job) || pr->stopping) {
+    if (has_asked(job) || d->jobs->stopping) {
         job->unasked = NULL;
         return;
     }
-    launch_land_all(pr); /* a child that shares our memory has our libraries, libpmix too */
+    launch_land_all(
+        d->jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
     for (i = 0; i < job->n_local && !job->unasked; i++)
         if (job->ranks[i].state == RANK_RUNNING)
             job->unasked = mapped_below(job->ranks[i].pid, &n);
-    if (job->unasked == OPENMPI && job->way == MPI_PMI && pr->opt.mpi == MPI_AUTO) {
-        say(pr,
-            "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
+    if (job->unasked == OPENMPI && job->way == MPI_PMI && d->jobs->opt->mpi == MPI_AUTO) {
+        say("%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
             "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
-            rank_name(pr, &job->ranks[i - 1], name), job->unasked, job->way_why);
-        job_stop(pr, STATUS_NOEXEC);
+            rank_name(&job->ranks[i - 1], name), job->unasked, job->way_why);
+        job_stop(d->jobs, STATUS_NOEXEC);
     } else if (job->unasked && since_ns >= WARN_S * NS_PER_S) {
-        warn_unasked(pr, job, " yet");
+        warn_unasked(job, " yet");
     } else {
-        timer_set(pr, &pr->look, pr->now_ns + since_ns, way_look);
+        timer_call(&d->look, loop.now_ns + since_ns, look_at_ranks, d);
     }
 }
 
-void way_job_ended(struct pmirun *pr, struct job *job)
+void mpi_detect_ended(struct job *job)
 {
-    if (!has_asked(job) && !pr->stopping)
-        warn_unasked(pr, job, "");
+    if (!has_asked(job) && !job->jobs->stopping)
+        warn_unasked(job, "");
 }

@@ -13,21 +13,26 @@
 #ifndef PMIRUN_MPI_DETECT_H
 #define PMIRUN_MPI_DETECT_H
 
+#include "timer.h"
+
 struct job;
-struct pmirun;
+struct jobs;
+struct topology;
+
+struct mpi_detect {
+    struct jobs *jobs;
+    struct topology *topology; /* which its ranks read; and bind_job() */
+    struct timer look;         /* for an MPI that a script hides */
+};
 
 /* Before the first rank of the job is launched here: sets job->way, job->way_why, job->vars and
  * job->bound.
  * 0, or a STATUS_* and *why, a sentence to be freed. */
-int way_choose(struct pmirun *pr, struct job *job, char **why);
+int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why);
 /* Reports the choice to the user; in a head, once for all nodes. */
-void way_report(struct pmirun *pr, const struct job *job);
-const char *way_name(const struct job *job); /* as --mpi has it */
-/* When pr->look fires: looks for an MPI in the ranks' memory while none of them has asked for PMI
- * or PMIx. Open MPI without PMIx ends the job; any other causes a warning after a while, or at the
- * job's end. */
-void way_look(struct pmirun *pr);
+void mpi_detect_report(const struct job *job);
+const char *mpi_detect_name(const struct job *job); /* of the choice, as --mpi has it */
 /* The job's last rank here has ended. */
-void way_job_ended(struct pmirun *pr, struct job *job);
+void mpi_detect_ended(struct job *job);
 
 #endif

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pmirun.h"
+#include "job.h"
+#include "role.h"
 
 struct MPIR_PROCDESC {
     const char *host_name, *executable_name;
@@ -51,7 +52,7 @@ void mpir_init(void)
         setenv("MPIEXEC_DEBUG", "1", 1);
 }
 
-void mpir_publish(const struct pmirun *pr, const struct job *job)
+void mpir_publish(const struct job *job)
 {
     static char own[256];
 
@@ -61,7 +62,7 @@ void mpir_publish(const struct pmirun *pr, const struct job *job)
         const struct rank *r = &job->ranks[i];
 
         MPIR_proctable[i] = (struct MPIR_PROCDESC){
-            .host_name = pr->head ? head_node_name(pr, r->node) : own,
+            .host_name = job->jobs->head ? head_node_name(job->jobs->head, r->node) : own,
             .executable_name = r->app->path ? r->app->path : r->app->argv[0],
             .pid = r->pid,
         };

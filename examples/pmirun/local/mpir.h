@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 struct job;
-struct pmirun;
 
 /* Has a debugger started pmirun? */
 bool mpir_is_debugged(void);
@@ -14,6 +13,6 @@ bool mpir_is_debugged(void);
 void mpir_init(void);
 /* All ranks of the first job have started: fills the table, and stops at the breakpoint. Alone and
  * head. */
-void mpir_publish(const struct pmirun *pr, const struct job *job);
+void mpir_publish(const struct job *job);
 
 #endif

@@ -4,7 +4,7 @@
 #include "ompi_binding.h"
 
 #include "bind.h"
-#include "pmirun.h"
+#include "job.h"
 #include "table.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static char *pack_string(const char *name, const char *value)
 }
 
 /* False: a binding is too long for a value, so no rank's is stored; -v reports it. */
-static bool are_short(struct pmirun *pr, const struct job *job)
+static bool are_short(const struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         const char *locality = job->bound->localities[i];
@@ -55,8 +55,7 @@ static bool are_short(struct pmirun *pr, const struct job *job)
         if (!locality)
             return false;
         if (strlen(locality) > VALUE_BYTES * 3 / 4 - 32) {
-            trace(pr,
-                  "Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
+            trace("Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
                   "for a value",
                   job->ranks[i].number, strlen(locality));
             return false;
@@ -65,11 +64,11 @@ static bool are_short(struct pmirun *pr, const struct job *job)
     return true;
 }
 
-int early_put(struct pmirun *pr, struct job *job, uint32_t number)
+int early_put(struct job *job, uint32_t number)
 {
     int err = 0;
 
-    if (!job->bound || !are_short(pr, job))
+    if (!job->bound || !are_short(job))
         return 0;
     job->early = xrealloc(NULL, (job->n_local ? job->n_local : 1) * sizeof(*job->early));
     memset(job->early, 0, job->n_local * sizeof(*job->early));
@@ -77,10 +76,10 @@ int early_put(struct pmirun *pr, struct job *job, uint32_t number)
         char *value = pack_string("pmix.locstr", job->bound->localities[i]);
 
         job->early[i].key = xprintf("%u-%u-key0", number, job->ranks[i].number);
-        err = table_put(pr, job, pmiwire_strz(job->early[i].key), pmiwire_strz(value));
+        err = table_put(job, pmiwire_strz(job->early[i].key), pmiwire_strz(value));
         free(value);
     }
-    table_publish(pr, job);
+    table_publish(job);
     return err;
 }
 
@@ -101,7 +100,7 @@ int early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pm
     return 1;
 }
 
-void early_release(struct pmirun *pr, struct job *job)
+void early_release(struct job *job)
 {
     int err = 0;
 
@@ -109,14 +108,13 @@ void early_release(struct pmirun *pr, struct job *job)
         const struct early *e = &job->early[i];
 
         if (e->own)
-            err =
-                table_put(pr, job, pmiwire_strz(e->key), (struct pmiwire_str){e->own, e->own_len});
+            err = table_put(job, pmiwire_strz(e->key), (struct pmiwire_str){e->own, e->own_len});
     }
     early_free(job);
     if (err) {
-        say(pr, "cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
+        say("cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
             any_strerror(err));
-        job_stop(pr, STATUS_RESOURCES);
+        job_stop(job->jobs, STATUS_RESOURCES);
     }
 }
 

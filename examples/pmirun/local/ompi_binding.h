@@ -15,15 +15,14 @@
 #include <pmiwire/server.h>
 
 struct job;
-struct pmirun;
 
 /* Stores the bindings of the ranks here; `number` is the job's as Open MPI sees it. 0, or an
  * -errno or error of libpmiwire's. A no-op for ranks that are not bound. */
-int early_put(struct pmirun *pr, struct job *job, uint32_t number);
+int early_put(struct job *job, uint32_t number);
 /* A rank here puts this pair. 1: held back; 0: the caller stores it; -ENOMEM. */
 int early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value);
 /* A Fence is complete: stores the pairs that were held back. */
-void early_release(struct pmirun *pr, struct job *job);
+void early_release(struct job *job);
 void early_free(struct job *job);
 
 #endif

@@ -12,7 +12,9 @@
 #define _GNU_SOURCE
 #include "output.h"
 
-#include "pmirun.h"
+#include "job.h"
+#include "progress.h"
+#include "role.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,15 +46,15 @@ enum {
  * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
  * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
  */
-static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_sink_room(void *of, struct source *src, uint32_t events);
 
-static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
+static void sink_init(struct output *o, struct sink *sk, int fd, const char *name, unsigned kinds)
 {
     struct stat st;
     char path[32];
     int own;
 
-    sk->src = (struct source){on_sink_room, fd};
+    sk->src = (struct source){on_sink_room, o, fd};
     sk->how = HOW_POLL;
     sk->name = name;
     sk->kinds = kinds;
@@ -77,11 +79,11 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
 /* bytes of each kind of output that an agent may have in flight to the head */
 #define AGENT_ROOM (256u * 1024u)
 
-void output_init(struct pmirun *pr)
+void output_init(struct output *o)
 {
-    pr->output.out.room = pr->output.err.room = AGENT_ROOM;
-    sink_init(&pr->output.out, STDOUT_FILENO, "stdout", 1);
-    sink_init(&pr->output.err, STDERR_FILENO, "stderr", 2);
+    o->out.room = o->err.room = AGENT_ROOM;
+    sink_init(o, &o->out, STDOUT_FILENO, "stdout", 1);
+    sink_init(o, &o->err, STDERR_FILENO, "stderr", 2);
 }
 
 static size_t sink_waiting(const struct sink *sk)
@@ -105,72 +107,72 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
     }
 }
 
-static void set_full(struct output *output, struct sink *sk, bool full)
+static void set_full(struct output *o, struct sink *sk, bool full)
 {
     for (unsigned which = 0; which < 2 && full != sk->full; which++)
         if (sk->kinds >> which & 1)
-            output->n_full[which] += full ? 1 : UINT32_MAX;
+            o->n_full[which] += full ? 1 : UINT32_MAX;
     sk->full = full;
 }
 
-static void resume_streams(struct pmirun *pr, struct sink *sk)
+static void resume_streams(struct output *o, struct sink *sk)
 {
-    if (sk->full && pr->drain.at)
-        job_give_time(pr);
-    set_full(&pr->output, sk, false);
-    for (unsigned which = 0; which < 2 && pr->head; which++)
-        if (pr->output.n_full[which] == 0)
-            head_give_room(pr, which);
+    if (sk->full && o->jobs->drain.at)
+        job_give_time(o->jobs);
+    set_full(o, sk, false);
+    for (unsigned which = 0; which < 2 && o->jobs->head; which++)
+        if (o->n_full[which] == 0)
+            head_give_room(o->jobs->head, which);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
         sk->paused = st->next_paused;
         st->paused = false;
-        if (st->src.fd >= 0 && loop_add(pr, &st->src, EPOLLIN) != 0)
-            output_close(pr, st);
+        if (st->src.fd >= 0 && loop_add(&st->src, EPOLLIN) != 0)
+            output_close(o, st);
     }
 }
 
 /* The reader is gone: drops the bytes, and ends the job if it was stdout, as SIGPIPE would. */
-static void sink_died(struct pmirun *pr, struct sink *sk, int err)
+static void sink_died(struct output *o, struct sink *sk, int err)
 {
     sk->dead = true;
     sk->head = sk->len = 0;
     if (sk->armed) {
-        loop_del(pr, &sk->src);
+        loop_del(&sk->src);
         sk->armed = false;
     }
-    resume_streams(pr, sk);
-    if (sk == &pr->output.err)
+    resume_streams(o, sk);
+    if (sk == &o->err)
         return;
     if (err == EPIPE) {
-        trace(pr, "the reader of %s has closed it", sk->name);
-        job_stop(pr, STATUS_SIGNAL + SIGPIPE);
+        trace("the reader of %s has closed it", sk->name);
+        job_stop(o->jobs, STATUS_SIGNAL + SIGPIPE);
     } else {
-        say(pr, "cannot write to %s: %s", sk->name, strerror(err));
-        job_stop(pr, STATUS_OUTPUT);
+        say("cannot write to %s: %s", sk->name, strerror(err));
+        job_stop(o->jobs, STATUS_OUTPUT);
     }
 }
 
-static void sink_flush(struct pmirun *pr, struct sink *sk)
+static void sink_flush(struct output *o, struct sink *sk)
 {
     while (sk->head < sk->len) {
         ssize_t n = -1;
 
         errno = EAGAIN;
-        if (progress_hide(pr, sk))
+        if (progress_hide(o->jobs->progress, sk))
             n = sink_write(sk, sk->buf + sk->head, sink_waiting(sk));
         if (n > 0) {
-            progress_wrote(pr, sk, sk->buf + sk->head, (size_t)n);
+            progress_wrote(o->jobs->progress, sk, sk->buf + sk->head, (size_t)n);
             sk->head += (size_t)n;
         } else if (n < 0 && errno == EINTR) {
             continue;
         } else if (n < 0 && errno != EAGAIN) {
-            sink_died(pr, sk, errno);
+            sink_died(o, sk, errno);
             return;
         } else {
             /* A file that epoll does not take never answers EAGAIN. */
-            if (!sk->armed && loop_add(pr, &sk->src, EPOLLOUT) == 0)
+            if (!sk->armed && loop_add(&sk->src, EPOLLOUT) == 0)
                 sk->armed = true;
             break;
         }
@@ -178,26 +180,26 @@ static void sink_flush(struct pmirun *pr, struct sink *sk)
     if (sk->head == sk->len) {
         sk->head = sk->len = 0;
         if (sk->armed) {
-            loop_del(pr, &sk->src);
+            loop_del(&sk->src);
             sk->armed = false;
         }
     }
     if (sk->full && sink_waiting(sk) <= SINK_LOW)
-        resume_streams(pr, sk);
+        resume_streams(o, sk);
 }
 
-void output_drop_stderr(struct pmirun *pr)
+void output_drop_stderr(struct output *o)
 {
-    struct sink *sk = &pr->output.err;
+    struct sink *sk = &o->err;
 
-    sink_flush(pr, sk);
-    sink_died(pr, sk, 0);
+    sink_flush(o, sk);
+    sink_died(o, sk, 0);
     if (sk->src.fd != STDERR_FILENO)
         close(sk->src.fd);
     sk->src.fd = STDERR_FILENO;
 }
 
-static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_t n)
+static void sink_append(struct output *o, struct sink *sk, const char *p, size_t n)
 {
     if (sk->dead)
         return;
@@ -213,14 +215,14 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
         while (cap < sk->len + n)
             cap *= 2;
         q = realloc(sk->buf, cap);
-        if (!q && sk == &pr->output.err) { /* stderr carries why we end: now or never */
-            sink_flush(pr, sk);
+        if (!q && sk == &o->err) { /* stderr carries why we end: now or never */
+            sink_flush(o, sk);
             if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
-                sink_died(pr, sk, errno);
+                sink_died(o, sk, errno);
             return;
         }
         if (!q) {
-            sink_died(pr, sk, ENOMEM);
+            sink_died(o, sk, ENOMEM);
             return;
         }
         sk->buf = q;
@@ -229,27 +231,29 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
-        set_full(&pr->output, sk, true);
+        set_full(o, sk, true);
 }
 
-void output_text(struct pmirun *pr, const char *text, size_t len)
+void output_text(void *of, const char *text, size_t len)
 {
-    if (pr->agent && agent_report_text(pr, text, len))
+    struct output *o = of;
+
+    if (o->jobs->agent && agent_report_text(o->jobs->agent, text, len))
         return;
     /* pmirun's own lines are few, but a client that misbehaves can cause many. */
-    if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
-        sink_append(pr, &pr->output.err, text, len);
+    if (sink_waiting(&o->err) < 2 * SINK_HIGH)
+        sink_append(o, &o->err, text, len);
 }
 
-bool output_raw(struct pmirun *pr, const char *text, size_t len)
+bool output_raw(struct output *o, const char *text, size_t len)
 {
-    return !pr->output.err.dead && sink_write(&pr->output.err, text, len) > 0;
+    return !o->err.dead && sink_write(&o->err, text, len) > 0;
 }
 
 /* ---- files ---- */
 
 /* The pattern with the rank's values; to be freed. */
-static char *file_name(const struct pmirun *pr, const char *pattern, const struct rank *r)
+static char *file_name(const struct output *o, const char *pattern, const struct rank *r)
 {
     char host[256] = "", *name = xprintf("%s", "");
 
@@ -266,7 +270,10 @@ static char *file_name(const struct pmirun *pr, const char *pattern, const struc
         case 'r': name = xappend(name, "%u", r->number); break;
         case 'g': name = xappend(name, "%u", r->job->number); break;
         case 'p': name = xappend(name, "%u", r->node); break;
-        case 'h': name = xappend(name, "%s", pr->head ? head_node_name(pr, r->node) : host); break;
+        case 'h':
+            name =
+                xappend(name, "%s", o->jobs->head ? head_node_name(o->jobs->head, r->node) : host);
+            break;
         default: name = xappend(name, "%%"); break;
         }
     }
@@ -275,9 +282,8 @@ static char *file_name(const struct pmirun *pr, const char *pattern, const struc
 
 /* The file of this name, opened for the first rank that writes to it. Takes `name`. NULL with
  * errno. */
-static struct sink *file_open(struct pmirun *pr, char *name)
+static struct sink *file_open(struct output *o, char *name)
 {
-    struct output *o = &pr->output;
     struct sink *sk;
     int fd;
 
@@ -292,12 +298,12 @@ static struct sink *file_open(struct pmirun *pr, char *name)
         return NULL;
     sk = xrealloc(NULL, sizeof(*sk));
     memset(sk, 0, sizeof(*sk));
-    sink_init(sk, fd, name, 0);
+    sink_init(o, sk, fd, name, 0);
     o->files = xrealloc(o->files, (o->n_files + 1) * sizeof(struct sink *));
     return o->files[o->n_files++] = sk;
 }
 
-static bool begin_stream(struct pmirun *pr, struct stream *st, const char *pattern)
+static bool begin_stream(struct output *o, struct stream *st, const char *pattern)
 {
     const unsigned kind = st == &st->rank->err ? 2 : 1;
     char *name, text[RANK_NAME_BYTES];
@@ -305,24 +311,27 @@ static bool begin_stream(struct pmirun *pr, struct stream *st, const char *patte
 
     if (!pattern)
         return true;
-    name = file_name(pr, pattern, st->rank);
-    sk = file_open(pr, name);
+    name = file_name(o, pattern, st->rank);
+    sk = file_open(o, name);
     if (!sk) {
-        say(pr, "cannot open %s for the output of %s: %s; stopping the job", name,
-            rank_name(pr, st->rank, text), strerror(errno));
+        say("cannot open %s for the output of %s: %s; stopping the job", name,
+            rank_name(st->rank, text), strerror(errno));
         free(name);
         return false;
     }
     if (sk->full && !(sk->kinds & kind))
-        pr->output.n_full[kind - 1]++;
+        o->n_full[kind - 1]++;
     sk->kinds |= kind;
     st->sink = sk;
     return true;
 }
 
-bool output_begin(struct pmirun *pr, struct rank *r)
+bool output_begin(struct output *o, struct rank *r)
 {
-    return begin_stream(pr, &r->out, pr->opt.outfile) && begin_stream(pr, &r->err, pr->opt.errfile);
+    r->out.sink = &o->out;
+    r->err.sink = &o->err;
+    return begin_stream(o, &r->out, o->jobs->opt->outfile) &&
+           begin_stream(o, &r->err, o->jobs->opt->errfile);
 }
 
 /* ---- streams ---- */
@@ -330,36 +339,36 @@ bool output_begin(struct pmirun *pr, struct rank *r)
 #define LABEL_BYTES 64u
 
 /* What a line begins with: --timestamp-output, -l. Returns its length. */
-static int print_label(const struct pmirun *pr, const struct rank *r, char *label)
+static int print_label(const struct options *opt, const struct rank *r, char *label)
 {
     struct timespec now;
     struct tm tm;
     int n = 0;
 
-    if (pr->opt.timestamps) {
+    if (opt->timestamps) {
         clock_gettime(CLOCK_REALTIME, &now);
         localtime_r(&now.tv_sec, &tm);
         n = (int)strftime(label, LABEL_BYTES, "%F %T", &tm);
         n += snprintf(label + n, LABEL_BYTES - (size_t)n, ".%03ld ", now.tv_nsec / 1000000);
     }
-    if (pr->opt.labels && r->job->number == 0)
+    if (opt->labels && r->job->number == 0)
         n += snprintf(label + n, LABEL_BYTES - (size_t)n, "[%u] ", r->number);
-    else if (pr->opt.labels)
+    else if (opt->labels)
         n += snprintf(label + n, LABEL_BYTES - (size_t)n, "[%u:%u] ", r->job->number, r->number);
     return n;
 }
 
 /* Forwards bytes, with labels at the beginning of lines. */
-static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+static void stream_emit(struct output *o, struct stream *st, const char *p, size_t n)
 {
     char label[LABEL_BYTES];
     int label_len;
 
     if (n == 0)
         return;
-    label_len = print_label(pr, st->rank, label);
+    label_len = print_label(o->jobs->opt, st->rank, label);
     if (label_len == 0) {
-        sink_append(pr, st->sink, p, n);
+        sink_append(o, st->sink, p, n);
         st->mid_line = p[n - 1] != '\n';
         return;
     }
@@ -368,24 +377,24 @@ static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, siz
         size_t len = nl ? (size_t)(nl - p) + 1 : n;
 
         if (!st->mid_line)
-            sink_append(pr, st->sink, label, (size_t)label_len);
-        sink_append(pr, st->sink, p, len);
+            sink_append(o, st->sink, label, (size_t)label_len);
+        sink_append(o, st->sink, p, len);
         st->mid_line = !nl;
         p += len;
         n -= len;
     }
 }
 
-static void emit_part(struct pmirun *pr, struct stream *st)
+static void emit_part(struct output *o, struct stream *st)
 {
-    stream_emit(pr, st, st->part, st->part_len);
+    stream_emit(o, st, st->part, st->part_len);
     st->part_len = 0;
 }
 
 /* Forwards unfinished lines that have waited long enough. */
-static void output_parts(struct pmirun *pr);
+static void output_parts(void *of);
 
-static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+static bool keep_part(struct output *o, struct stream *st, const char *p, size_t n)
 {
     if (st->part_len + n > st->part_cap) {
         size_t cap = st->part_cap ? st->part_cap : 256;
@@ -401,34 +410,34 @@ static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_
     }
     memcpy(st->part + st->part_len, p, n);
     st->part_len += n;
-    st->part_ns = pr->now_ns;
-    if (!pr->output.part.waits)
-        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
+    st->part_ns = loop.now_ns;
+    if (!o->part.waits)
+        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
     return true;
 }
 
-static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+static void stream_feed(struct output *o, struct stream *st, const char *p, size_t n)
 {
     const char *nl = memrchr(p, '\n', n);
 
-    if (pr->n_ranks == 1 && !pr->opt.labels &&
-        !pr->opt.timestamps) { /* no other line to keep apart from */
-        stream_emit(pr, st, p, n);
+    if (o->jobs->n_ranks == 1 && !o->jobs->opt->labels &&
+        !o->jobs->opt->timestamps) { /* no other line to keep apart from */
+        stream_emit(o, st, p, n);
         return;
     }
     if (nl) {
         size_t len = (size_t)(nl - p) + 1;
 
-        emit_part(pr, st);
-        stream_emit(pr, st, p, len);
+        emit_part(o, st);
+        stream_emit(o, st, p, len);
         p += len;
         n -= len;
     }
     if (n == 0)
         return;
-    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(pr, st, p, n)) {
-        emit_part(pr, st);
-        stream_emit(pr, st, p, n);
+    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(o, st, p, n)) {
+        emit_part(o, st);
+        stream_emit(o, st, p, n);
     }
 }
 
@@ -438,148 +447,151 @@ bool output_is_open(const struct stream *st)
     return st->src.fd >= 0 || st->remote;
 }
 
-void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+void output_remote(struct output *o, struct stream *st, const char *p, size_t n)
 {
     if (!output_is_open(st))
         return;
     if (n == 0) {
-        output_close(pr, st);
+        output_close(o, st);
         return;
     }
-    stream_feed(pr, st, p, n);
+    stream_feed(o, st, p, n);
     if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->armed)
-        sink_flush(pr, st->sink);
+        sink_flush(o, st->sink);
 }
 
-void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
+void output_room_given(struct output *o, struct sink *sk, uint32_t n)
 {
     sk->room = n < AGENT_ROOM - sk->room ? sk->room + n : AGENT_ROOM;
     if (sk->full)
-        resume_streams(pr, sk);
+        resume_streams(o, sk);
 }
 
 /* Sends the bytes to the head unchanged: it makes the lines. */
-static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+static void pass_on(struct output *o, const struct stream *st, const char *p, size_t n)
 {
-    if (!agent_report_output(pr, st, p, n))
+    if (!agent_report_output(o->jobs->agent, st, p, n))
         return;
     st->sink->room -= (uint32_t)n;
-    set_full(&pr->output, st->sink, st->sink->room == 0);
+    set_full(o, st->sink, st->sink->room == 0);
 }
 
-static void on_stream(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_stream(void *of, struct source *src, uint32_t events)
 {
+    struct output *o = of;
     struct stream *st = (struct stream *)src;
     struct sink *sk = st->sink;
     size_t most = SCRATCH_BYTES;
     ssize_t n;
 
     if (sk->full) {
-        loop_del(pr, &st->src);
+        loop_del(&st->src);
         st->paused = true;
         st->next_paused = sk->paused;
         sk->paused = st;
         return;
     }
-    if (pr->agent && most > sk->room)
+    if (o->jobs->agent && most > sk->room)
         most = sk->room;
-    n = read(st->src.fd, pr->scratch, most);
+    n = read(st->src.fd, loop.scratch, most);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) { /* lost output is an error */
-        say(pr, "cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
-        job_set_status(pr, STATUS_OUTPUT);
+        say("cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
+        job_set_status(o->jobs, STATUS_OUTPUT);
     }
     if (n <= 0) {
-        output_close(pr, st);
+        output_close(o, st);
         return;
     }
-    if (pr->agent) {
-        pass_on(pr, st, pr->scratch, (size_t)n);
+    if (o->jobs->agent) {
+        pass_on(o, st, loop.scratch, (size_t)n);
         return;
     }
-    stream_feed(pr, st, pr->scratch, (size_t)n);
+    stream_feed(o, st, loop.scratch, (size_t)n);
     if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
-        sink_flush(pr, sk);
+        sink_flush(o, sk);
 }
 
-int output_attach(struct pmirun *pr, struct stream *st, int fd)
+int output_attach(struct output *o, struct stream *st, int fd)
 {
     int rc;
 
-    st->src = (struct source){on_stream, fd};
-    rc = loop_add(pr, &st->src, EPOLLIN);
+    st->src = (struct source){on_stream, o, fd};
+    rc = loop_add(&st->src, EPOLLIN);
     if (rc != 0) {
         close(fd);
         st->src.fd = -1;
         return rc;
     }
-    pr->output.n_streams++;
+    o->n_streams++;
     return 0;
 }
 
-void output_close(struct pmirun *pr, struct stream *st)
+void output_close(struct output *o, struct stream *st)
 {
     if (!output_is_open(st))
         return;
-    emit_part(pr, st);
-    if (pr->agent)
-        agent_report_output(pr, st, NULL, 0);
-    loop_close(pr, &st->src);
+    emit_part(o, st);
+    if (o->jobs->agent)
+        agent_report_output(o->jobs->agent, st, NULL, 0);
+    loop_close(&st->src);
     st->remote = false;
     free(st->part);
     st->part = NULL;
     st->part_cap = 0;
-    pr->output.n_streams--;
+    o->n_streams--;
     if (st->rank)
-        job_rank_silent(pr, st->rank);
+        job_rank_silent(st->rank);
 }
 
-static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_sink_room(void *of, struct source *src, uint32_t events)
 {
-    sink_flush(pr, (struct sink *)src);
+    struct output *o = of;
+    sink_flush(o, (struct sink *)src);
 }
 
-void output_flush(struct pmirun *pr)
+void output_flush(struct output *o)
 {
-    if (pr->output.out.head < pr->output.out.len && !pr->output.out.armed)
-        sink_flush(pr, &pr->output.out);
-    if (pr->output.err.head < pr->output.err.len && !pr->output.err.armed)
-        sink_flush(pr, &pr->output.err);
-    for (size_t i = 0; i < pr->output.n_files; i++)
-        if (sink_waiting(pr->output.files[i]) > 0 && !pr->output.files[i]->armed)
-            sink_flush(pr, pr->output.files[i]);
+    if (o->out.head < o->out.len && !o->out.armed)
+        sink_flush(o, &o->out);
+    if (o->err.head < o->err.len && !o->err.armed)
+        sink_flush(o, &o->err);
+    for (size_t i = 0; i < o->n_files; i++)
+        if (sink_waiting(o->files[i]) > 0 && !o->files[i]->armed)
+            sink_flush(o, o->files[i]);
 }
 
-static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
+static void part_expired(struct output *o, struct stream *st, bool *more)
 {
     if (!output_is_open(st) || st->part_len == 0)
         return;
-    if (pr->now_ns - st->part_ns >= PART_NS)
-        emit_part(pr, st);
+    if (loop.now_ns - st->part_ns >= PART_NS)
+        emit_part(o, st);
     else
         *more = true;
 }
 
-static void output_parts(struct pmirun *pr)
+static void output_parts(void *of)
 {
+    struct output *o = of;
     bool more = false;
 
-    for (struct job *job = pr->jobs; job; job = job->next) {
+    for (struct job *job = o->jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_local; i++) {
-            part_expired(pr, &job->ranks[i].out, &more);
-            part_expired(pr, &job->ranks[i].err, &more);
+            part_expired(o, &job->ranks[i].out, &more);
+            part_expired(o, &job->ranks[i].err, &more);
         }
     }
     if (more)
-        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
+        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
 }
 
-bool output_pending(const struct pmirun *pr)
+bool output_pending(const struct output *o)
 {
-    bool pending = sink_waiting(&pr->output.out) > 0 || sink_waiting(&pr->output.err) > 0;
+    bool pending = sink_waiting(&o->out) > 0 || sink_waiting(&o->err) > 0;
 
-    for (size_t i = 0; i < pr->output.n_files && !pending; i++)
-        pending = sink_waiting(pr->output.files[i]) > 0;
+    for (size_t i = 0; i < o->n_files && !pending; i++)
+        pending = sink_waiting(o->files[i]) > 0;
     return pending;
 }

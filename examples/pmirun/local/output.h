@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' output, line by line, to our stdout and stderr. */
+/*
+ * The ranks' output, line by line, to our stdout and stderr; an agent's to its head.
+ *
+ * Needs the jobs: their options, whether this is a head or an agent, and to end them when nobody
+ * reads any more.
+ */
 #ifndef PMIRUN_OUTPUT_H
 #define PMIRUN_OUTPUT_H
 
@@ -25,6 +30,9 @@ struct sink {
     struct stream *paused;
 };
 
+struct jobs;
+struct rank;
+
 /* A rank's stdout or stderr. */
 struct stream {
     struct source src;
@@ -40,6 +48,7 @@ struct stream {
 };
 
 struct output {
+    struct jobs *jobs;
     struct sink out, err;
     struct sink **files; /* --outfile-pattern, --errfile-pattern */
     size_t n_files;
@@ -48,22 +57,22 @@ struct output {
     uint64_t n_streams; /* open ones */
 };
 
-void output_init(struct pmirun *pr);
-void output_drop_stderr(struct pmirun *pr); /* agent: closes what was opened for it */
+void output_init(struct output *o);
+void output_drop_stderr(struct output *o); /* agent: closes what was opened for it */
 /* A rank starts: connects its stdout and stderr to the sinks that the options name. False: a file
  * cannot be opened, which is reported. Head and alone. */
-bool output_begin(struct pmirun *pr, struct rank *r);
-int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
-void output_flush(struct pmirun *pr);
-bool output_pending(const struct pmirun *pr);
+bool output_begin(struct output *o, struct rank *r);
+int output_attach(struct output *o, struct stream *st, int fd); /* takes fd */
+void output_flush(struct output *o);
+bool output_pending(const struct output *o);
 /* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
-bool output_raw(struct pmirun *pr, const char *text, size_t len);
-void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
-void output_close(struct pmirun *pr, struct stream *st);
+bool output_raw(struct output *o, const char *text, size_t len);
+void output_text(void *output, const char *text, size_t len); /* to stderr; messages.write */
+void output_close(struct output *o, struct stream *st);
 bool output_is_open(const struct stream *st);
 /* Several nodes. */
-void output_remote(struct pmirun *pr, struct stream *st, const char *p,
+void output_remote(struct output *o, struct stream *st, const char *p,
                    size_t n); /* head: n bytes have arrived; 0: end of file */
-void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
+void output_room_given(struct output *o, struct sink *sk, uint32_t n); /* agent */
 
 #endif

@@ -4,12 +4,14 @@
 #define _GNU_SOURCE
 #include "pmi.h"
 
-#include "exchange.h"
 #include "gather.h"
 #include "host.h"
-#include "pmirun.h"
+#include "job.h"
+#include "port.h"
+#include "role.h"
 #include "spawn.h"
 #include "table.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <pmiwire/mapping.h>
+
 #define TICK_NS   (NS_PER_S / 2)
 #define MAX_DIAGS 8u /* lines about one connection */
 
@@ -26,45 +30,43 @@
 
 static void on_pmi_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
 {
-    struct pmirun *pr = ctx;
+    struct pmi *pmi = ctx;
     struct conn *c = cookie;
 
     if (c->queued || c->src.fd < 0)
         return;
     c->queued = true;
-    c->next = pr->conns.ready;
-    pr->conns.ready = c;
+    c->next = pmi->ready;
+    pmi->ready = c;
 }
 
 static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
 {
-    struct pmirun *pr = ctx;
+    struct pmi *pmi = ctx;
     struct conn *c = who->cookie;
 
-    /* job.c judges the end of a connection when its process has ended. */
-    if (code == PMIWIRE_EEOF || pr->stopping || (c && c->n_diags > MAX_DIAGS))
+    /* job.c decides about the end of a connection when its process has ended. */
+    if (code == PMIWIRE_EEOF || pmi->jobs->stopping || (c && c->n_diags > MAX_DIAGS))
         return;
-    if (c && !c->rank && !port_may_complain(pr))
+    if (c && !c->rank && !port_may_complain(pmi->port))
         return;
     if (c && c->n_diags++ == MAX_DIAGS)
-        say(pr, "rank %d: its further PMI errors are not shown", (int)who->rank);
+        say("rank %d: its further PMI errors are not shown", (int)who->rank);
     else
-        say(pr, "%s", text);
+        say("%s", text);
 }
 
 static void on_pmi_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
 {
-    struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
 
     if (c && c->rank)
-        job_rank_state(pr, c->rank, state);
+        job_rank_state(c->rank, state);
 }
 
 static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
                          struct pmiwire_str message)
 {
-    struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
     char text[256];
     size_t n = 0;
@@ -73,30 +75,66 @@ static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exit
         text[n++] = message.ptr[i] >= 32 && message.ptr[i] < 127 ? message.ptr[i] : '?';
     text[n] = '\0';
     if (c && c->rank)
-        job_rank_aborted(pr, c->rank, exitcode, text);
+        job_rank_aborted(c->rank, exitcode, text);
 }
 
 static void on_pmi_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
 {
-    job_stuck(ctx, who->job_cookie, (uint32_t)who->rank, coll, why);
+    job_stuck(who->job_cookie, (uint32_t)who->rank, coll, why);
 }
 
 static void on_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins)
 {
+    struct pmi *pmi = ctx;
     const struct conn *c = who->cookie;
 
     if (c && c->rank)
-        timeline_rank(ctx, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
+        timeline_rank(pmi->jobs->timeline, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
 }
 
-void pmi_tick(struct pmirun *pr)
+/* ---- other nodes ---- */
+
+static int on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
+                   const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
-    pmiwire_server_tick(pr->server, pr->now_ns);
-    host_tick(pr);
-    timer_set(pr, &pr->tick, pr->now_ns + TICK_NS, pmi_tick);
+    const struct job *job = peer->job_cookie;
+
+    return agent_send_frame(job->jobs->agent, false, node, job->number, iov, n_iov);
 }
 
-int pmi_init(struct pmirun *pr)
+static int on_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
+{
+    const struct job *job = who->job_cookie;
+
+    agent_request_name(job->jobs->agent, token, job->number, what, service, port);
+    return PMIWIRE_PENDING;
+}
+
+static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32_t node)
+{
+    struct jobs *jobs = ((struct pmi *)ctx)->jobs;
+
+    if (rc == PMIWIRE_ELOST && jobs->agent && node != agent_node(jobs->agent)) {
+        agent_report_lost(jobs->agent, node, "it is gone");
+        return;
+    }
+    say("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    job_stop(jobs, STATUS_RESOURCES);
+}
+
+/* ---- the engine ---- */
+
+static void pmi_tick(void *of)
+{
+    struct pmi *pmi = of;
+
+    pmiwire_server_tick(pmi->server, loop.now_ns);
+    host_tick();
+    timer_call(&pmi->tick, loop.now_ns + TICK_NS, pmi_tick, pmi);
+}
+
+int pmi_init(struct pmi *pmi)
 {
     struct pmiwire_server_ops ops = {
         .size = sizeof(ops),
@@ -111,61 +149,135 @@ int pmi_init(struct pmirun *pr)
         .merge = table_on_merge,
         .fenced = table_on_fenced,
         .stuck = on_pmi_stuck,
-        .failed = exchange_on_failed,
+        .failed = on_failed,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
     int rc;
 
-    if (pr->agent && pr->opt.n_nodes > 1) {
-        ops.send = exchange_on_send;
-        ops.name = agent_ask_name;
+    if (pmi->jobs->agent && pmi->jobs->opt->n_nodes > 1) {
+        ops.send = on_send;
+        ops.name = on_name;
     }
-    if (pr->timeline.on)
+    if (pmi->jobs->timeline->on)
         ops.waits = on_waits;
-    if (!pr->opt.no_shm)
+    if (!pmi->jobs->opt->no_shm)
         ops.gather = gather_on_values;
     opts.ops = &ops;
-    opts.ctx = pr;
-    opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
-    opts.wait_ns = (uint64_t)(pr->opt.get_s * 1e9);
-    if (pr->opt.pmi_1_2)
+    opts.ctx = pmi;
+    opts.stall_ns = (uint64_t)(pmi->jobs->opt->stall_s * 1e9);
+    opts.wait_ns = (uint64_t)(pmi->jobs->opt->get_s * 1e9);
+    if (pmi->jobs->opt->pmi_1_2)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
-    rc = pmiwire_server_create(&opts, &pr->server);
+    rc = pmiwire_server_create(&opts, &pmi->server);
     if (rc == 0)
-        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
+        timer_call(&pmi->tick, loop.now_ns, pmi_tick, pmi);
     return rc;
+}
+
+/* ---- jobs ---- */
+
+/* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
+static void set_mapping(struct pmiwire_server *server, const struct job *job)
+{
+    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
+             *node_of = job->node_of ? job->node_of : zeros;
+    char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
+
+    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
+                                          sizeof(text) - 1, text, sizeof(text)) > 0)
+        pmiwire_server_job_attr(server, job->id, pmiwire_strz("PMI_process_mapping"),
+                                pmiwire_strz(text));
+    free(zeros);
+}
+
+/* The program of each rank, by the order of the groups. */
+static uint32_t *number_apps(const struct job *job)
+{
+    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+
+    for (uint32_t i = 0, k = 0; appnum && i < job->n_apps; i++)
+        for (uint32_t j = 0; j < job->apps[i].n_procs; j++)
+            appnum[k++] = i;
+    return appnum;
+}
+
+int pmi_add_job(struct pmi *pmi, struct job *job)
+{
+    const struct jobs *jobs = pmi->jobs;
+    uint32_t *appnum = number_apps(job);
+    struct pmiwire_job_opts opts = {.size = sizeof(opts)};
+    int rc;
+
+    if (!appnum)
+        return -ENOMEM;
+    opts.kvsname = job->kvsname;
+    opts.n_ranks = job->n_ranks;
+    opts.number = job->number;
+    opts.node = jobs->agent ? agent_node(jobs->agent) : 0;
+    opts.node_of = job->node_of;
+    opts.design = jobs->opt->design;
+    opts.universe_size = jobs->opt->universe_size;
+    opts.appnum = appnum;
+    opts.spawner_jobid = job->spawner;
+    opts.cookie = job;
+    rc = pmiwire_server_job_add(pmi->server, &opts, &job->id);
+    free(appnum);
+    if (rc != 0)
+        return rc;
+    job->server = pmi->server;
+    set_mapping(pmi->server, job);
+    rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
+    if (rc == 0)
+        rc =
+            pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
+    if (rc == 0)
+        rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
+    if (rc == 0)
+        table_create(job);
+    else
+        pmiwire_server_job_remove(pmi->server, job->id);
+    return rc;
+}
+
+void pmi_remove_job(struct job *job)
+{
+    if (job->way == MPI_PMIX)
+        host_job_over(job->number);
+    pmiwire_server_job_remove(job->server, job->id);
+    table_destroy(job);
+    gather_destroy(job);
 }
 
 /* ---- connections ---- */
 
-static void on_pmi_event(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_pmi_event(void *of, struct source *src, uint32_t events);
 
-struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err)
+struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
 {
     struct conn *c = calloc(1, sizeof(*c));
 
     *err = -ENOMEM;
     if (!c)
         return NULL;
-    c->src = (struct source){on_pmi_event, fd};
-    *err = loop_add(pr, &c->src, EPOLLIN);
+    c->src = (struct source){on_pmi_event, pmi, fd};
+    *err = loop_add(&c->src, EPOLLIN);
     if (*err == 0) {
-        *err = pmiwire_server_accept(pr->server, job, rank, c, &c->pmi);
+        *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
         if (*err == 0) {
-            pr->conns.n++;
+            pmi->n_conns++;
             return c;
         }
-        loop_del(pr, &c->src);
+        loop_del(&c->src);
     }
     free(c);
     return NULL;
 }
 
-int pmi_attach(struct pmirun *pr, struct rank *r, int fd)
+int pmi_attach(struct rank *r, int fd)
 {
     int err;
 
-    r->conn = pmi_new_conn(pr, fd, r->job->id, (int32_t)r->number, &err);
+    r->conn = pmi_new_conn(r->job->jobs->pmi, fd, r->job->id, (int32_t)r->number, &err);
     if (!r->conn) {
         close(fd);
         return err;
@@ -174,32 +286,32 @@ int pmi_attach(struct pmirun *pr, struct rank *r, int fd)
     return 0;
 }
 
-static void close_conn(struct pmirun *pr, struct conn *c)
+static void close_conn(struct pmi *pmi, struct conn *c)
 {
     if (c->src.fd < 0)
         return;
-    pmiwire_conn_close(c->pmi);
-    loop_close(pr, &c->src);
-    pr->conns.n--;
+    pmiwire_conn_close(c->wire);
+    loop_close(&c->src);
+    pmi->n_conns--;
     if (c->rank)
         c->rank->conn = NULL;
     else
-        pr->port.n_unknown--;
-    if (!c->queued) { /* else it is in pr->conns.ready, and pmi_flush_ready() moves it */
-        c->next = pr->conns.grave;
-        pr->conns.grave = c;
+        pmi->port->n_unknown--;
+    if (!c->queued) { /* else it is in pmi->ready, and pmi_flush_ready() moves it */
+        c->next = pmi->closed;
+        pmi->closed = c;
     }
     if (c->rank)
-        job_rank_closed(pr, c->rank);
+        job_rank_closed(c->rank);
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
-void pmi_free_closed(struct pmirun *pr)
+void pmi_free_closed(struct pmi *pmi)
 {
-    while (pr->conns.grave) {
-        struct conn *c = pr->conns.grave;
+    while (pmi->closed) {
+        struct conn *c = pmi->closed;
 
-        pr->conns.grave = c->next;
+        pmi->closed = c->next;
         free(c);
     }
 }
@@ -235,7 +347,7 @@ static int descriptor_due(const struct options *opt, const struct conn *c, bool 
 
     *table_sent = true;
     *n_arrays = c->n_arrays;
-    pmiwire_conn_query(c->pmi, &info);
+    pmiwire_conn_query(c->wire, &info);
     if (!c->rank || opt->use_port || !info.has_extensions) {
         *table_sent = c->table_sent;
         return -1;
@@ -266,26 +378,26 @@ static ssize_t send_some(const struct options *opt, struct conn *c, const void *
 }
 
 /* Writes the queued bytes. Returns how many remain. */
-static size_t conn_write(struct pmirun *pr, struct conn *c)
+static size_t conn_write(const struct options *opt, struct conn *c)
 {
     const void *p;
     size_t n;
 
-    while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
-        ssize_t w = send_some(&pr->opt, c, p, n);
+    while ((n = pmiwire_conn_output(c->wire, &p)) > 0) {
+        ssize_t w = send_some(opt, c, p, n);
 
         if (w > 0) {
-            pmiwire_conn_sent(c->pmi, (size_t)w);
+            pmiwire_conn_sent(c->wire, (size_t)w);
         } else if (w < 0 && errno == EINTR) {
             continue;
         } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
             /* The client is gone; pmirun still reads its earlier bytes, then the end. If the client
              * lives all the same, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
-                say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
+                say("cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
                     strerror(errno));
             shutdown(c->src.fd, SHUT_WR);
-            pmiwire_conn_sent(c->pmi, n);
+            pmiwire_conn_sent(c->wire, n);
         } else {
             break;
         }
@@ -293,88 +405,96 @@ static size_t conn_write(struct pmirun *pr, struct conn *c)
     return n;
 }
 
-void pmi_send_answers(struct pmirun *pr, const struct job *job)
+void pmi_send_answers(const struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++)
         if (job->ranks[i].conn)
-            conn_write(pr, job->ranks[i].conn);
+            conn_write(job->jobs->opt, job->ranks[i].conn);
 }
 
 /* Writes the queued bytes; closes a FAILED connection when they are written or cannot be. */
-static void pmi_conn_flush(struct pmirun *pr, struct conn *c)
+static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
 {
-    const size_t n = conn_write(pr, c);
+    const size_t n = conn_write(pmi->jobs->opt, c);
     struct pmiwire_info_conn info;
 
-    pmiwire_conn_query(c->pmi, &info);
+    pmiwire_conn_query(c->wire, &info);
     if (info.state == PMIWIRE_CONN_FAILED) {
-        trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
+        trace("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
               pmiwire_strerror(info.error));
-        close_conn(pr, c);
+        close_conn(pmi, c);
     } else if ((n > 0) != c->armed) {
-        loop_mod(pr, &c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        loop_mod(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
         c->armed = n > 0;
     }
 }
 
 /* False: no more to read now, and the connection may be closed. */
-static bool pmi_conn_read(struct pmirun *pr, struct conn *c)
+static bool pmi_conn_read(struct pmi *pmi, struct conn *c)
 {
-    ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+    ssize_t n = recv(c->src.fd, loop.scratch, SCRATCH_BYTES, MSG_DONTWAIT);
 
     if (n > 0) {
-        pmiwire_conn_input(c->pmi, pr->scratch, (size_t)n);
+        pmiwire_conn_input(c->wire, loop.scratch, (size_t)n);
         return true;
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (c->rank && c->rank->pmi_state == PMIWIRE_CONN_INITED)
-        job_rank_state(pr, c->rank, PMIWIRE_CONN_FAILED);
-    close_conn(pr, c);
+        job_rank_state(c->rank, PMIWIRE_CONN_FAILED);
+    close_conn(pmi, c);
     return false;
 }
 
-static void on_pmi_event(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_pmi_event(void *of, struct source *src, uint32_t events)
 {
+    struct pmi *pmi = of;
     struct conn *c = (struct conn *)src;
 
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pr, c))
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pmi, c))
         return;
-    pmi_conn_flush(pr, c);
+    pmi_conn_flush(pmi, c);
 }
 
-void pmi_read_all(struct pmirun *pr, struct rank *r)
+void pmi_read_all(struct rank *r)
 {
+    struct pmi *pmi = r->job->jobs->pmi;
     struct conn *c = r->conn;
     struct pmiwire_info_conn info;
 
-    while (c && c->src.fd >= 0 && pmi_conn_read(pr, c)) {
-        pmiwire_conn_query(c->pmi, &info);
+    while (c && c->src.fd >= 0 && pmi_conn_read(pmi, c)) {
+        pmiwire_conn_query(c->wire, &info);
         if (info.state == PMIWIRE_CONN_FAILED)
             break;
     }
 }
 
-void pmi_drain(struct pmirun *pr, struct rank *r)
+void pmi_drain(struct rank *r)
 {
-    pmi_read_all(pr, r);
+    pmi_read_all(r);
     if (r->conn)
-        close_conn(pr, r->conn);
+        close_conn(r->job->jobs->pmi, r->conn);
 }
 
-void pmi_flush_ready(struct pmirun *pr)
+void pmi_rank_ended(struct rank *r)
 {
-    while (pr->conns.ready) {
-        struct conn *c = pr->conns.ready;
+    pmi_drain(r); /* its last message may still be in the socket: finalize, or an abort */
+    pmiwire_server_rank_ended(r->job->jobs->pmi->server, r->job->id, r->number);
+}
 
-        pr->conns.ready = c->next;
+void pmi_flush_ready(struct pmi *pmi)
+{
+    while (pmi->ready) {
+        struct conn *c = pmi->ready;
+
+        pmi->ready = c->next;
         c->queued = false;
         if (c->src.fd >= 0) {
             if (!c->armed)
-                pmi_conn_flush(pr, c);
+                pmi_conn_flush(pmi, c);
         } else {
-            c->next = pr->conns.grave;
-            pr->conns.grave = c;
+            c->next = pmi->closed;
+            pmi->closed = c;
         }
     }
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' PMI connections. */
+/*
+ * The PMI server of this node's ranks: libpmiwire's server engine, and the connections to it.
+ *
+ * The engine stores pairs by table.c and gather.c, sends to other nodes over the agents' links, and
+ * passes spawns to spawn.c; what ranks do goes to the jobs.
+ */
 #ifndef PMIRUN_PMI_H
 #define PMIRUN_PMI_H
 
@@ -9,38 +14,51 @@
 #include <pmiwire/server.h>
 
 #include "loop.h"
+#include "timer.h"
 
 struct job;
+struct jobs;
+struct mpi_detect;
+struct port;
 struct rank;
 
 struct conn {
     struct source src;
-    struct pmiwire_conn *pmi;
+    struct pmiwire_conn *wire;
     struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
     bool is_ours;      /* PMI_PORT: the kernel reports our user or root as its owner */
     bool armed;        /* waits for room to write */
-    bool queued;       /* in conns.ready */
+    bool queued;       /* in pmi.ready */
     bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
-    struct conn *next; /* in conns.ready, then in conns.grave */
+    struct conn *next; /* in pmi.ready, then in pmi.closed */
 };
 
-struct conns {
-    struct conn *ready; /* with something to write */
-    struct conn *grave; /* closed in this batch of events */
-    uint64_t n;         /* open */
+struct pmi {
+    struct jobs *jobs;
+    struct port *port;         /* --pmi-port */
+    struct mpi_detect *detect; /* for jobs that ranks spawn */
+    struct pmiwire_server *server;
+    struct timer tick;   /* of the engine, and of PMIx, every half second */
+    struct conn *ready;  /* with something to write */
+    struct conn *closed; /* closed in this batch of events */
+    uint64_t n_conns;    /* open */
 };
 
-int pmi_init(struct pmirun *pr);
-void pmi_tick(struct pmirun *pr); /* pr->tick: the engine, and PMIx, every half second */
-int pmi_attach(struct pmirun *pr, struct rank *r, int fd); /* takes fd */
-struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err);
-void pmi_read_all(struct pmirun *pr, struct rank *r); /* what there is now */
-void pmi_drain(struct pmirun *pr, struct rank *r);    /* the same, and closes its connection */
-void pmi_flush_ready(struct pmirun *pr);
+int pmi_init(struct pmi *pmi);
+/* A job begins: 0, or an error; nobody asks for its pairs any more. */
+int pmi_add_job(struct pmi *pmi, struct job *job);
+void pmi_remove_job(struct job *job);
+int pmi_attach(struct rank *r, int fd); /* takes fd */
+struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err);
+void pmi_read_all(struct rank *r); /* what there is now */
+void pmi_drain(struct rank *r);    /* the same, and closes its connection */
+/* Its process has ended: reads its last bytes, and closes its connection. */
+void pmi_rank_ended(struct rank *r);
+void pmi_flush_ready(struct pmi *pmi);
 /* Writes the answers that are ready for a job's ranks, without closing a connection. */
-void pmi_send_answers(struct pmirun *pr, const struct job *job);
-void pmi_free_closed(struct pmirun *pr); /* frees what was closed in this batch */
+void pmi_send_answers(const struct job *job);
+void pmi_free_closed(struct pmi *pmi); /* frees what was closed in this batch */
 
 #endif

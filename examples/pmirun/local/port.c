@@ -14,8 +14,8 @@
 #define _GNU_SOURCE
 #include "port.h"
 
-#include "pmirun.h"
-#include "shmname.h"
+#include "job.h"
+#include "pmi.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,9 +35,9 @@
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
-static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_port_connection(void *of, struct source *src, uint32_t events);
 
-int port_init(struct pmirun *pr)
+int port_init(struct port *port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(addr);
@@ -52,11 +52,10 @@ int port_init(struct pmirun *pr)
         close(fd);
         return err;
     }
-    shm_sweep(pr);
-    pr->port.number = ntohs(addr.sin_port);
-    pr->port.listener = (struct source){on_port_connection, fd};
-    pr->port.diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return loop_add(pr, &pr->port.listener, EPOLLIN);
+    port->number = ntohs(addr.sin_port);
+    port->listener = (struct source){on_port_connection, port, fd};
+    port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    return loop_add(&port->listener, EPOLLIN);
 }
 
 /* ---- ids ---- */
@@ -66,9 +65,9 @@ static uint32_t token_of(const struct rank *r)
     return r->token;
 }
 
-int port_assign(struct pmirun *pr, struct rank *r)
+int port_assign(struct port *port, struct rank *r)
 {
-    struct rank_index *ix = &pr->port.by_token;
+    struct rank_index *ix = &port->by_token;
     uint32_t token;
     int rc;
 
@@ -84,48 +83,48 @@ int port_assign(struct pmirun *pr, struct rank *r)
     return 0;
 }
 
-void port_forget(struct pmirun *pr, const struct rank *r)
+void port_forget(struct port *port, const struct rank *r)
 {
     if (r->token)
-        rank_index_remove(&pr->port.by_token, r);
+        rank_index_remove(&port->by_token, r);
 }
 
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
                   int32_t *rank)
 {
-    struct pmirun *pr = ctx;
+    struct port *port = ((struct pmi *)ctx)->port;
     struct conn *c = cookie;
-    struct rank *r = pmiid > 0 ? rank_index_find(&pr->port.by_token, (uint32_t)pmiid) : NULL;
+    struct rank *r = pmiid > 0 ? rank_index_find(&port->by_token, (uint32_t)pmiid) : NULL;
 
     if (!r || r->token_used || r->state != RANK_RUNNING) {
-        if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr, "closing the PMI port: too many connections with a wrong PMI_ID, and the "
-                    "kernel does not report their owners");
-            loop_close(pr, &pr->port.listener);
+        if (!c->is_ours && ++port->n_bad_ids == MAX_BAD_IDS && port->listener.fd >= 0) {
+            say("closing the PMI port: too many connections with a wrong PMI_ID, and the "
+                "kernel does not report their owners");
+            loop_close(&port->listener);
         }
         return PMIWIRE_ENOENT;
     }
     r->token_used = true;
     r->conn = c;
     c->rank = r;
-    pr->port.n_unknown--;
+    port->n_unknown--;
     *job = r->job->id;
     *rank = (int32_t)r->number;
     return 0;
 }
 
-bool port_may_complain(struct pmirun *pr)
+bool port_may_complain(struct port *port)
 {
-    uint64_t n = ++pr->port.n_complaints, shown = 100;
+    uint64_t n = ++port->n_complaints, shown = 100;
 
     if (n <= MAX_COMPLAINTS)
         return true;
     if (n == MAX_COMPLAINTS + 1)
-        say(pr, "further errors of unidentified clients are only counted");
+        say("further errors of unidentified clients are only counted");
     while (shown < n)
         shown *= 10;
     if (shown == n)
-        say(pr, "%llu errors of unidentified clients", (unsigned long long)n);
+        say("%llu errors of unidentified clients", (unsigned long long)n);
     return false;
 }
 
@@ -171,27 +170,28 @@ static int64_t socket_owner(const struct port *port, const struct sockaddr_in *a
 }
 
 /* is_ours: from the kernel. If the kernel does not report it, the id alone decides. */
-static bool admit_peer(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
+static bool admit_peer(struct port *port, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;
 
     if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
-        pr->port.n_unknown >= MAX_UNKNOWN)
+        port->n_unknown >= MAX_UNKNOWN)
         return false;
-    owner = socket_owner(&pr->port, addr);
+    owner = socket_owner(port, addr);
     if (owner == OWNER_GONE)
         return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {
-        if (port_may_complain(pr))
-            say(pr, "a connection from user %lld is refused", (long long)owner);
+        if (port_may_complain(port))
+            say("a connection from user %lld is refused", (long long)owner);
         return false;
     }
     *is_ours = owner >= 0;
     return true;
 }
 
-static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_port_connection(void *of, struct source *src, uint32_t events)
 {
+    struct port *port = of;
     for (int i = 0; i < 64 && src->fd >= 0; i++) {
         struct sockaddr_in addr = {0};
         socklen_t len = sizeof(addr);
@@ -202,19 +202,19 @@ static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t e
 
         if (fd < 0)
             return;
-        if (!admit_peer(pr, &addr, &is_ours)) {
+        if (!admit_peer(port, &addr, &is_ours)) {
             close(fd);
             continue;
         }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        c = pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
+        c = pmi_new_conn(port->pmi, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
-            if (port_may_complain(pr))
-                say(pr, "cannot accept a connection: %s", any_strerror(err));
+            if (port_may_complain(port))
+                say("cannot accept a connection: %s", any_strerror(err));
             close(fd);
             continue;
         }
         c->is_ours = is_ours;
-        pr->port.n_unknown++;
+        port->n_unknown++;
     }
 }

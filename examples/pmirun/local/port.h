@@ -12,9 +12,11 @@
 #include "loop.h"
 #include "rank_index.h"
 
+struct pmi;
 struct rank;
 
 struct port {
+    struct pmi *pmi; /* that serves the connections */
     struct source listener;
     uint16_t number;
     uint32_t n_bad_ids;
@@ -24,12 +26,13 @@ struct port {
     int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
 };
 
-int port_init(struct pmirun *pr);
-int port_assign(struct pmirun *pr, struct rank *r);        /* gives it a token */
-void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
+int port_init(struct port *port);
+int port_assign(struct port *port, struct rank *r);        /* gives it a token */
+void port_forget(struct port *port, const struct rank *r); /* takes it back */
 /* Call it before printing an error of an unidentified client. False: only count it, so that a
  * hostile client cannot fill the log. */
-bool port_may_complain(struct pmirun *pr);
+bool port_may_complain(struct port *port);
+/* The server's, see pmiwire/server.h. */
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
                   int32_t *rank);
 

@@ -9,47 +9,48 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "pmirun.h"
+#include "job.h"
+#include "loop.h"
+#include "output.h"
 
 #define QUIET_NS (NS_PER_S / 4)  /* without output before it is drawn again */
 #define EVERY_NS (NS_PER_S / 10) /* between two drawings */
 #define CLEAR    "\r\033[K"
 #define BAR_MAX  40
 
-static void progress_draw(struct pmirun *pr);
+static void progress_draw(void *of);
 
-static bool stands; /* in the terminal; not in struct pmirun, since die() asks */
+static bool stands; /* in the terminal; not in struct progress, since die() asks */
 
-void progress_init(struct pmirun *pr)
+void progress_init(struct progress *p)
 {
     const char *term = getenv("TERM");
 
-    pr->progress.on = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
-    pr->progress.with_stdout = isatty(STDOUT_FILENO);
+    p->on = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+    p->with_stdout = isatty(STDOUT_FILENO);
 }
 
 /* ---- between output ---- */
 
-static bool sink_is_terminal(const struct pmirun *pr, const struct sink *sk)
+static bool sink_is_terminal(const struct progress *p, const struct sink *sk)
 {
-    return pr->progress.on &&
-           (sk == &pr->output.err || (sk == &pr->output.out && pr->progress.with_stdout));
+    return p->on && (sk == &p->output->err || (sk == &p->output->out && p->with_stdout));
 }
 
-bool progress_hide(struct pmirun *pr, const struct sink *sk)
+bool progress_hide(struct progress *p, const struct sink *sk)
 {
-    if (!stands || pr->output.err.dead || !sink_is_terminal(pr, sk))
+    if (!stands || p->output->err.dead || !sink_is_terminal(p, sk))
         return true;
-    stands = !output_raw(pr, CLEAR, strlen(CLEAR));
+    stands = !output_raw(p->output, CLEAR, strlen(CLEAR));
     return !stands;
 }
 
-void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n)
+void progress_wrote(struct progress *p, const struct sink *sk, const char *text, size_t n)
 {
-    if (n == 0 || !sink_is_terminal(pr, sk))
+    if (n == 0 || !sink_is_terminal(p, sk))
         return;
-    pr->progress.mid_line = p[n - 1] != '\n';
-    timer_set(pr, &pr->progress.draw, pr->now_ns + QUIET_NS, progress_draw);
+    p->mid_line = text[n - 1] != '\n';
+    timer_call(&p->draw, loop.now_ns + QUIET_NS, progress_draw, p);
 }
 
 void progress_clear(void)
@@ -60,13 +61,11 @@ void progress_clear(void)
 
 /* ---- the line ---- */
 
-void progress_count(struct pmirun *pr, enum progress_step step)
+void progress_count(struct progress *p, enum progress_step step)
 {
-    struct progress *p = &pr->progress;
-
     p->n[step]++;
     if (p->on && !p->draw.waits)
-        timer_set(pr, &p->draw, pr->now_ns + EVERY_NS, progress_draw);
+        timer_call(&p->draw, loop.now_ns + EVERY_NS, progress_draw, p);
 }
 
 static size_t terminal_columns(void)
@@ -87,15 +86,15 @@ static void put_bar(char *to, size_t width, const uint64_t *n, uint64_t all)
     to[width] = '\0';
 }
 
-static size_t compose_line(const struct pmirun *pr, char *line, size_t cap)
+static size_t compose_line(const struct progress *p, char *line, size_t cap)
 {
-    const uint64_t *n = pr->progress.n, all = pr->n_ranks ? pr->n_ranks : 1;
+    const uint64_t *n = p->n, all = p->output->jobs->n_ranks ? p->output->jobs->n_ranks : 1;
     const size_t most = terminal_columns() - 1; /* a full line would wrap */
     char counts[128], bar[BAR_MAX + 1];
     size_t len = (size_t)snprintf(
         counts, sizeof(counts), "%llu started, %llu initialized, %llu finalized of %llu",
         (unsigned long long)n[PROGRESS_STARTED], (unsigned long long)n[PROGRESS_INITED],
-        (unsigned long long)n[PROGRESS_FINALIZED], (unsigned long long)pr->n_ranks);
+        (unsigned long long)n[PROGRESS_FINALIZED], (unsigned long long)p->output->jobs->n_ranks);
     size_t room = most > len + 3 ? most - len - 3 : 0;
 
     if (room >= 8) {
@@ -115,18 +114,18 @@ static bool in_background(void)
     return group > 0 && group != getpgrp();
 }
 
-static void progress_draw(struct pmirun *pr)
+static void progress_draw(void *of)
 {
-    struct progress *p = &pr->progress;
+    struct progress *p = of;
     char line[512] = CLEAR;
     size_t n = strlen(CLEAR);
 
     if (!p->on || p->mid_line)
         return;
-    if (output_pending(pr) || in_background()) {
-        timer_set(pr, &p->draw, pr->now_ns + QUIET_NS, progress_draw);
+    if (output_pending(p->output) || in_background()) {
+        timer_call(&p->draw, loop.now_ns + QUIET_NS, progress_draw, p);
         return;
     }
-    n += compose_line(pr, line + n, sizeof(line) - n);
-    stands = output_raw(pr, line, n) || stands;
+    n += compose_line(p, line + n, sizeof(line) - n);
+    stands = output_raw(p->output, line, n) || stands;
 }

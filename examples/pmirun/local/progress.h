@@ -16,12 +16,13 @@
 
 #include "timer.h"
 
-struct pmirun;
+struct output;
 struct sink;
 
 enum progress_step { PROGRESS_STARTED, PROGRESS_INITED, PROGRESS_FINALIZED, PROGRESS_STEPS };
 
 struct progress {
+    struct output *output; /* whose terminal it shares */
     bool on;
     bool with_stdout; /* that is a terminal too */
     bool mid_line;    /* the last byte written ended no line */
@@ -29,11 +30,11 @@ struct progress {
     uint64_t n[PROGRESS_STEPS];
 };
 
-void progress_init(struct pmirun *pr);
-void progress_count(struct pmirun *pr, enum progress_step step); /* one more rank */
+void progress_init(struct progress *p);
+void progress_count(struct progress *p, enum progress_step step); /* one more rank */
 /* Call them before and after bytes are written to this sink. False: the terminal takes none now. */
-bool progress_hide(struct pmirun *pr, const struct sink *sk);
-void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n);
+bool progress_hide(struct progress *p, const struct sink *sk);
+void progress_wrote(struct progress *p, const struct sink *sk, const char *text, size_t n);
 /* Clears the line: before bytes that bypass the sinks, and at the end. */
 void progress_clear(void);
 

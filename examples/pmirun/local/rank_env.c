@@ -7,7 +7,10 @@
 #include "rank_env.h"
 
 #include "bind.h"
-#include "pmirun.h"
+#include "guard.h"
+#include "job.h"
+#include "pmi.h"
+#include "port.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,17 +108,17 @@ static size_t count_vars(char *const *vars)
     return n;
 }
 
-void app_env_make(struct app_env *env, struct pmirun *pr, const struct job *job,
-                  const struct app *app, int pmi_fd)
+void app_env_make(struct app_env *env, const struct job *job, const struct app *app, int pmi_fd)
 {
     static char spawned[] = "PMI_SPAWNED=1";
+    const struct jobs *jobs = job->jobs;
     const size_t n_environ = count_vars(environ), n_vars = count_vars(job->vars);
-    size_t n = count_own(job, pr->opt.use_port), n_ours;
+    size_t n = count_own(job, jobs->opt->use_port), n_ours;
     char **e =
         xrealloc(NULL, (MAX_OWN + MAX_SHARED + app->n_sets + n_environ + n_vars + 1) * sizeof(*e));
 
-    if (pr->opt.use_port)
-        snprintf(env->pmi, sizeof(env->pmi), "PMI_PORT=127.0.0.1:%u", pr->port.number);
+    if (jobs->opt->use_port)
+        snprintf(env->pmi, sizeof(env->pmi), "PMI_PORT=127.0.0.1:%u", jobs->pmi->port->number);
     else /* and never PMI_ID: Slurm's libpmi2 would send it as srcid */
         snprintf(env->pmi, sizeof(env->pmi), "PMI_FD=%d", pmi_fd);
     snprintf(env->size, sizeof(env->size), "PMI_SIZE=%u", job->n_ranks);
@@ -127,8 +130,8 @@ void app_env_make(struct app_env *env, struct pmirun *pr, const struct job *job,
     e[n++] = env->job_id;
     if (job->spawned)
         e[n++] = spawned;
-    if (pr->guard.ranks)
-        e[n++] = pr->guard.variable;
+    if (jobs->guard->ranks)
+        e[n++] = jobs->guard->variable;
     n_ours = n;
     for (uint32_t i = 0; i < app->n_sets; i++)
         if (!app_sets(app, app->sets[i], i + 1))

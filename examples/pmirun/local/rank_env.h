@@ -8,7 +8,6 @@
 
 struct app;
 struct job;
-struct pmirun;
 struct rank;
 
 /* What all ranks of a program get. The first entries are each rank's own. */
@@ -25,8 +24,7 @@ struct rank_env {
 };
 
 /* pmi_fd: where its PMI connection is, unless it uses a port. */
-void app_env_make(struct app_env *env, struct pmirun *pr, const struct job *job,
-                  const struct app *app, int pmi_fd);
+void app_env_make(struct app_env *env, const struct job *job, const struct app *app, int pmi_fd);
 void app_env_free(struct app_env *env);
 /* `own` may have been another rank's. It uses strings of env, of r's job and of `own`. */
 void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The role of this pmirun: alone, or on several nodes a head (pr->head) or an agent (pr->agent).
- * The code of one node (local/) calls only these functions of the code of several (multinode/);
- * multinode/nodes_none.c has them in builds without libsodium, where neither flag is ever set.
+ * The role of this pmirun: alone, or on several nodes a head (jobs->head) or an agent
+ * (jobs->agent). The code of one node (local/) calls only these functions of the code of several
+ * (multinode/); multinode/nodes_none.c has them in builds without libsodium, where both are always
+ * NULL.
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node
@@ -21,7 +22,12 @@
 
 #include <pmiwire/server.h>
 
+#include "message.h"
+
+struct agent;
+struct head;
 struct job;
+struct jobs;
 struct msg_in;
 struct pmirun;
 struct rank;
@@ -31,65 +37,55 @@ struct stream;
 void head_set_up(struct pmirun *pr);
 void agent_set_up(struct pmirun *pr, char **args); /* args: see multinode/step.h */
 
-/* ---- a head or an agent: the loop calls these ---- */
+/* ---- the loop calls these; with neither a head nor an agent they are no-ops ---- */
 
-void nodes_progress(struct pmirun *pr);    /* handles messages; ranks may get answers */
-void nodes_flush(struct pmirun *pr);       /* sends queued bytes */
-void nodes_free_closed(struct pmirun *pr); /* connections closed in this batch */
-bool nodes_may_end(struct pmirun *pr);     /* all ranks known here have ended: have the others'? */
-bool nodes_ended(struct pmirun *pr);       /* and all has been said, here: there too? */
-void nodes_stop(struct pmirun *pr);        /* frees everything before the exit */
+void nodes_progress(const struct jobs *jobs);    /* handles messages; ranks may get answers */
+void nodes_flush(const struct jobs *jobs);       /* sends queued bytes */
+void nodes_free_closed(const struct jobs *jobs); /* connections closed in this batch */
+bool nodes_may_end(
+    const struct jobs *jobs);              /* all ranks known here have ended: have the others'? */
+bool nodes_ended(const struct jobs *jobs); /* and all has been said, here: there too? */
+void nodes_stop(const struct jobs *jobs);  /* frees everything before the exit */
 
 /* ---- an agent's reports to its head ---- */
 
-const char *agent_host_name(const struct pmirun *pr);                  /* this one's */
-uint32_t agent_node(const struct pmirun *pr);                          /* its number */
-bool agent_report_text(struct pmirun *pr, const char *text, size_t n); /* false: nobody hears */
-void agent_report_started(struct pmirun *pr, const struct rank *r);
-void agent_report_state(struct pmirun *pr, const struct rank *r, uint32_t state);
-void agent_report_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text);
-void agent_report_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si);
-void agent_report_launched(struct pmirun *pr, const struct job *job); /* all of its ranks here */
-void agent_report_spawn_failed(struct pmirun *pr, const struct job *job, int err);
-bool agent_report_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
-void agent_report_input(struct pmirun *pr, uint32_t n);   /* bytes of stdin that all ranks got */
-void agent_report_fatal(struct pmirun *pr, int status);   /* the job must be stopped */
-void agent_report_failure(struct pmirun *pr, int status); /* the job fails, and continues */
-void agent_signalled(struct pmirun *pr, int sig);         /* a signal asks us to end */
-void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
+uint32_t agent_node(const struct agent *a);                             /* its number */
+bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: it has no head */
+void agent_report(struct agent *a, enum message what, uint32_t number); /* one with a number */
+/* MSG_STARTED its pid, MSG_STATE its PMIWIRE_CONN_*. */
+void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value);
+void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text);
+void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si);
+void agent_report_spawn_failed(struct agent *a, const struct job *job, int err);
+bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
+void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
+void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
                  uint64_t token);
 /* A collective cannot complete: this rank is gone. */
-void agent_report_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
-                        uint32_t why);
-void agent_report_mpi(struct pmirun *pr, const struct job *job); /* which way its ranks here go */
-/* The server's, see pmiwire/server.h. */
-int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
-/* Sends a frame to another node, as the server's op. 0, or 1: the queue is full, exchange_room()
- * follows. agent_report_lost(): the node is out of reach. */
-int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                     uint32_t n_iov);
-void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why);
-/* As agent_send_frame(), a frame of the PMIx host. */
-int agent_send_pmix(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                    uint32_t n_iov);
-/* Asks the head about a name for the PMIx host; host_answer() follows. */
-void agent_request_name(struct pmirun *pr, uint64_t token, uint32_t owner, uint32_t what,
+void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why);
+void agent_report_mpi(struct agent *a, const struct job *job); /* which way its ranks here go */
+/* Sends a frame to another node, of the server's exchange or the PMIx host. 0, or 1: the queue is
+ * full; the server and the host hear when it has room. agent_report_lost(): the node is out of
+ * reach. */
+int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
+                     const struct iovec *iov, uint32_t n_iov);
+void agent_report_lost(struct agent *a, uint32_t node, const char *why);
+/* Asks the head about a name: the answer goes to the server or to host_answer(). */
+void agent_request_name(struct agent *a, uint64_t token, uint32_t owner, uint32_t what,
                         struct pmiwire_str service, struct pmiwire_str port);
 
 /* ---- a head's orders to its agents ---- */
 
-const char *head_node_name(const struct pmirun *pr, uint32_t node);
+const char *head_node_name(const struct head *h, uint32_t node);
 /* Places n ranks on the nodes named in `hosts` (NULL: all). False: a name is not in the job. */
-bool head_place_ranks(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
-void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *preputs);
-void head_signal_ranks(struct pmirun *pr, int sig);
-void head_stop_launch(struct pmirun *pr);                         /* starting processes */
-void head_abandon_job(struct pmirun *pr, const struct job *job);  /* ends its ranks: it failed */
-void head_announce_end(struct pmirun *pr, const struct job *job); /* nothing of it is left */
-void head_answer_spawn(struct pmirun *pr, const struct job *job, int err);
-void head_give_room(struct pmirun *pr, bool is_err);            /* that output has gone */
-void head_reap_starter(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
-void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s);
+bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of);
+void head_order(struct head *h, enum message what, uint32_t number); /* to all, with a number */
+bool head_send_input(struct head *h, const char *p, size_t n); /* n 0: its end. False: nobody */
+void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs);
+void head_answer_spawn(struct head *h, const struct job *job, int err);
+void head_give_room(struct head *h, bool is_err);            /* that output has gone */
+void head_reap_starter(struct head *h, const siginfo_t *si); /* a child that is no rank */
+void head_drop_names(struct head *h, const struct job *job); /* that it has published */
+void head_stats(const struct head *h, struct pmiwire_stats_server *s);
 
 #endif

@@ -3,7 +3,10 @@
 #define _GNU_SOURCE
 #include "signals.h"
 
-#include "pmirun.h"
+#include "job.h"
+#include "output.h"
+#include "progress.h"
+#include "role.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,76 +24,78 @@ static bool was_ignored(int sig)
 
 #define TERM_S 10u /* for ranks to end by the first SIGTERM */
 
-static void on_signals(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_signals(void *of, struct source *src, uint32_t events);
 
-int signals_init(struct pmirun *pr)
+int signals_init(struct signals *s)
 {
     static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
     struct sigaction dfl = {.sa_handler = SIG_DFL};
 
-    sigemptyset(&pr->signals.handled);
+    sigemptyset(&s->handled);
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         if (!was_ignored(forwarded[i]))
-            sigaddset(&pr->signals.handled, forwarded[i]);
-    sigaddset(&pr->signals.handled, SIGCHLD);
+            sigaddset(&s->handled, forwarded[i]);
+    sigaddset(&s->handled, SIGCHLD);
     sigaction(SIGCHLD, &dfl, NULL); /* when ignored, statuses would be lost */
-    pr->signals.pipe_was_ignored = was_ignored(SIGPIPE);
+    s->pipe_was_ignored = was_ignored(SIGPIPE);
     signal(SIGPIPE, SIG_IGN);
-    pr->signals.xfsz_was_ignored = was_ignored(SIGXFSZ);
+    s->xfsz_was_ignored = was_ignored(SIGXFSZ);
     signal(SIGXFSZ, SIG_IGN); /* the limit on files: write() fails; it does not end pmirun */
-    if (sigprocmask(SIG_BLOCK, &pr->signals.handled, &pr->signals.orig_mask) != 0)
+    if (sigprocmask(SIG_BLOCK, &s->handled, &s->orig_mask) != 0)
         return -errno;
-    pr->signals.src =
-        (struct source){on_signals, signalfd(-1, &pr->signals.handled, SFD_CLOEXEC | SFD_NONBLOCK)};
-    if (pr->signals.src.fd < 0)
+    s->src = (struct source){on_signals, s, signalfd(-1, &s->handled, SFD_CLOEXEC | SFD_NONBLOCK)};
+    if (s->src.fd < 0)
         return -errno;
-    return loop_add(pr, &pr->signals.src, EPOLLIN);
+    return loop_add(&s->src, EPOLLIN);
 }
 
 /* While ranks run: reports those that ignore SIGINT; ends those that ignore SIGTERM. */
-static void on_patience_end(struct pmirun *pr)
+static void on_end_timeout(void *of)
 {
-    if (pr->stopping || pr->n_live == 0)
+    const struct signals *s = of;
+
+    if (s->jobs->stopping || s->jobs->n_live == 0)
         return;
-    if (pr->signals.last == SIGINT) {
-        say(pr, "%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
-            (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks);
+    if (s->jobs->last_signal == SIGINT) {
+        say("%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
+            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks);
     } else {
-        say(pr, "%llu of %llu processes still run %u s after SIGTERM; stopping the job",
-            (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, TERM_S);
-        job_stop(pr, STATUS_SIGNAL + SIGTERM);
+        say("%llu of %llu processes still run %u s after SIGTERM; stopping the job",
+            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks, TERM_S);
+        job_stop(s->jobs, STATUS_SIGNAL + SIGTERM);
     }
 }
 
-static void on_end_signal(struct pmirun *pr, int sig)
+static void on_end_signal(struct signals *s, int sig)
 {
-    trace(pr, "signal %d (%s)", sig, strsignal(sig));
-    if (pr->agent) {
-        agent_signalled(pr, sig);
+    trace("signal %d (%s)", sig, strsignal(sig));
+    if (s->jobs->agent) {
+        agent_signalled(s->jobs->agent, sig);
         return;
     }
-    pr->signals.last = sig;
-    job_hasten(pr);
-    if ((sig == SIGINT || sig == SIGTERM) && ++pr->signals.n_interrupts > 1) {
-        job_stop(pr, STATUS_SIGNAL + sig);
-        job_kill_all(pr, SIGKILL);
-        timer_set(pr, &pr->kill, pr->now_ns, NULL);
-        timer_set(pr, &pr->drain, pr->now_ns, NULL);
+    s->jobs->last_signal = sig;
+    job_hasten(s->jobs);
+    if ((sig == SIGINT || sig == SIGTERM) && ++s->n_interrupts > 1) {
+        job_stop(s->jobs, STATUS_SIGNAL + sig);
+        job_kill_all(s->jobs, SIGKILL);
+        timer_set(&s->jobs->kill, loop.now_ns);
+        timer_set(&s->jobs->drain, loop.now_ns);
         return;
     }
-    if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */
-        job_stop(pr, STATUS_SIGNAL + sig);
+    if (s->jobs->n_live == 0) { /* no rank to forward it to: it is for pmirun */
+        job_stop(s->jobs, STATUS_SIGNAL + sig);
         return;
     }
     if (sig == SIGINT || sig == SIGTERM)
-        timer_set(pr, &pr->signals.patience, pr->now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S,
-                  on_patience_end);
-    job_kill_all(pr, sig);
+        timer_call(&s->end, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S, on_end_timeout,
+                   s);
+    job_kill_all(s->jobs, sig);
 }
 
-static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_signals(void *of, struct source *src, uint32_t events)
 {
+    struct signals *s = of;
     struct signalfd_siginfo si[16];
     ssize_t n;
     bool child = false;
@@ -104,23 +109,22 @@ static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
         case SIGINT:
         case SIGTERM:
         case SIGHUP:
-        case SIGQUIT: on_end_signal(pr, sig); break;
+        case SIGQUIT: on_end_signal(s, sig); break;
         case SIGTSTP:
-            if (pr->agent)
+            if (s->jobs->agent)
                 break;
-            job_kill_all(pr,
+            job_kill_all(s->jobs,
                          SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
-            output_flush(pr);
+            output_flush(s->output);
             progress_clear();
-            if (pr->nodes)
-                nodes_flush(pr);
+            nodes_flush(s->jobs);
             raise(SIGSTOP); /* pmirun gets SIGCONT in the same way */
             break;
         default:
-            if (!pr->agent) /* what is for ranks comes from the head */
-                job_kill_all(pr, sig);
+            if (!s->jobs->agent) /* what is for ranks comes from the head */
+                job_kill_all(s->jobs, sig);
         }
     }
     if (child)
-        job_reap(pr);
+        job_reap(s->jobs);
 }

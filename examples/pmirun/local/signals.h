@@ -10,15 +10,19 @@
 #include "loop.h"
 #include "timer.h"
 
+struct jobs;
+struct output;
+
 struct signals {
+    struct jobs *jobs;     /* the ranks get most signals */
+    struct output *output; /* written before SIGTSTP stops pmirun */
     struct source src;
     sigset_t orig_mask, handled;
     bool pipe_was_ignored, xfsz_was_ignored;
     uint32_t n_interrupts;
-    int last;              /* forwarded last, 0: none */
-    struct timer patience; /* until then the ranks have time to end by it */
+    struct timer end; /* until then the ranks have time to end by it */
 };
 
-int signals_init(struct pmirun *pr);
+int signals_init(struct signals *s);
 
 #endif

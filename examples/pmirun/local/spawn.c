@@ -15,11 +15,13 @@
 #include "spawn.h"
 
 #include "host.h"
+#include "job.h"
 #include "launch.h"
-#include "pmirun.h"
-#include "program.h"
-#include "table.h"
 #include "mpi_detect.h"
+#include "pmi.h"
+#include "program.h"
+#include "role.h"
+#include "table.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,8 +60,7 @@ static void add_set(struct app *app, char *assignment)
 
 /* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
  * ignored. */
-static const char *apply_info(const struct pmirun *pr, struct app *app,
-                              const struct pmiwire_keyval *kv)
+static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, bool is_head)
 {
     char **place = NULL;
     bool ok = true;
@@ -71,7 +72,7 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     if (place) {
         free(*place);
         *place = copy_str(kv->value);
-    } else if (pr->head && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
+    } else if (is_head && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
         free(app->hosts);
         app->hosts = copy_str(kv->value); /* for head_place_ranks() */
     } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
@@ -98,8 +99,8 @@ static void copy_env(struct env *env, const struct env *from)
 }
 
 /* Fills in one program. NULL, or why it cannot be started. */
-static const char *make_app(const struct pmirun *pr, struct app *app,
-                            const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
+static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd,
+                            const struct app *spawner, bool is_head)
 {
     const char *why = NULL;
     int err;
@@ -116,7 +117,7 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
     if (spawner)
         copy_env(&app->env, &spawner->env);
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
-        why = apply_info(pr, app, &cmd->info[i]);
+        why = apply_info(app, &cmd->info[i], is_head);
     if (why)
         return why;
     if (app->search) { /* MPI's `path` is where to look first */
@@ -126,7 +127,7 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
         free(app->search);
         app->search = both;
     }
-    err = pr->head ? 0 : program_resolve(app); /* else where it is to run */
+    err = is_head ? 0 : program_resolve(app); /* else where it is to run */
     return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
 }
 
@@ -151,15 +152,14 @@ void spawn_free_apps(struct app *apps, uint32_t n)
 }
 
 /* MPICH and Open MPI tell the error to the rank that has asked, and to no other. */
-static void say_who_waits(struct pmirun *pr, const struct job *job)
+static void say_who_waits(const struct job *job)
 {
     if (job->n_ranks > 1)
-        say(pr, "MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
+        say("MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
 }
 
 /* The requested programs; reports those that cannot be started, and sets *bad if there is one. */
-static struct app *make_apps(struct pmirun *pr, const struct rank *by,
-                             const struct pmiwire_spawn *req, bool *bad)
+static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req, bool *bad)
 {
     struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
     char name[RANK_NAME_BYTES];
@@ -167,11 +167,11 @@ static struct app *make_apps(struct pmirun *pr, const struct rank *by,
     memset(apps, 0, req->n_cmds * sizeof(*apps));
     *bad = false;
     for (uint32_t i = 0; i < req->n_cmds; i++) {
-        const char *why = make_app(pr, &apps[i], &req->cmds[i], by->app);
+        const char *why = make_app(&apps[i], &req->cmds[i], by->app, by->job->jobs->head);
 
         if (why) {
             *bad = true;
-            say(pr, "spawn by %s: %s: %s", rank_name(pr, by, name), apps[i].argv[0], why);
+            say("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
         }
     }
     return apps;
@@ -180,19 +180,19 @@ static struct app *make_apps(struct pmirun *pr, const struct rank *by,
 /* ---- starting them ---- */
 
 /* The nodes to start it on. NULL: this one, or none (*bad). */
-static uint32_t *place_spawned(struct pmirun *pr, const struct rank *by, const struct app *apps,
-                               uint32_t n_apps, uint64_t n_procs, bool *bad)
+static uint32_t *place_spawned(const struct rank *by, const struct app *apps, uint32_t n_apps,
+                               uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
     char name[RANK_NAME_BYTES];
 
-    if (!pr->head)
+    if (!by->job->jobs->head)
         return NULL;
     next = node_of = xrealloc(NULL, n_procs * sizeof(*node_of));
     for (uint32_t i = 0; i < n_apps; i++) {
-        if (!head_place_ranks(pr, apps[i].n_procs, apps[i].hosts, next)) {
+        if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say(pr, "spawn by %s: %s: this job has no such nodes: %s", rank_name(pr, by, name),
+            say("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
                 apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -213,24 +213,25 @@ static uint64_t n_spawned(const struct job *jobs)
 }
 
 /* Checks --max-procs for n more. 0 or -EDQUOT. */
-static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
+static int check_number(const struct rank *by, uint64_t n)
 {
+    const struct jobs *jobs = by->job->jobs;
     char name[RANK_NAME_BYTES];
-    uint64_t now = n_spawned(pr->jobs);
+    uint64_t now = n_spawned(jobs->first);
 
-    if (now + n <= pr->opt.max_spawned)
+    if (now + n <= jobs->opt->max_spawned)
         return 0;
-    say(pr,
-        "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
+    say("spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
-        rank_name(pr, by, name), (unsigned long long)n, (unsigned long long)now,
-        pr->opt.max_spawned);
+        rank_name(by, name), (unsigned long long)n, (unsigned long long)now,
+        jobs->opt->max_spawned);
     return -EDQUOT;
 }
 
-int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,
-                const struct msg_in *preputs)
+int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
+                uint64_t token, const struct msg_in *preputs)
 {
+    struct jobs *jobs = by->job->jobs;
     uint64_t n_procs = 0, need, have;
     char name[RANK_NAME_BYTES];
     struct job_plan plan = {0};
@@ -241,93 +242,97 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
 
     for (uint32_t i = 0; i < req->n_cmds; i++)
         n_procs += req->cmds[i].maxprocs;
-    if (pr->stopping || n_procs == 0)
+    if (jobs->stopping || n_procs == 0)
         return -EINVAL;
-    if (pr->opt.launch == LAUNCH_STEP) {
-        say(pr, "spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
-            rank_name(pr, by, name));
+    if (jobs->opt->launch == LAUNCH_STEP) {
+        say("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
+            rank_name(by, name));
         return -ENOTSUP;
     }
-    err = check_number(pr, by, n_procs);
+    err = check_number(by, n_procs);
     if (err)
         return err;
-    if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
-        say(pr,
-            "spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
+    if (!jobs->head && launch_check_limits(jobs->launcher, n_procs, &need, &have) != 0) {
+        say("spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
             "(ulimit -n)",
-            rank_name(pr, by, name), (unsigned long long)n_procs, (unsigned long long)need,
+            rank_name(by, name), (unsigned long long)n_procs, (unsigned long long)need,
             (unsigned long long)have);
         return -EMFILE;
     }
-    plan.apps = make_apps(pr, by, req, &bad);
+    plan.apps = make_apps(by, req, &bad);
     plan.n_apps = req->n_cmds;
     plan.spawner = by->job->kvsname;
     plan.spawner_rank = by->number;
     plan.way = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO; /* who asks by PMI may have PMIx too */
-    plan.node_of = bad ? NULL : place_spawned(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
+    plan.node_of = bad ? NULL : place_spawned(by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
-        say_who_waits(pr, by->job);
+        say_who_waits(by->job);
         free(plan.node_of);
         spawn_free_apps(plan.apps, req->n_cmds);
         return -EINVAL;
     }
-    job = job_create(pr, &plan, &err);
+    job = job_create(jobs, &plan, &err);
     if (!job) {
         spawn_free_apps(plan.apps, req->n_cmds);
         return err;
     }
-    for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
-        err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
-    if (!pr->head && err == 0 && (status = way_choose(pr, job, &why)) != 0) {
-        say(pr, "spawn by %s: %s", rank_name(pr, by, name), why);
+    for (uint32_t i = 0; !jobs->head && i < req->n_preput && err == 0; i++)
+        err = table_put(job, req->preput[i].key, req->preput[i].value);
+    if (!jobs->head && err == 0 && (status = mpi_detect_choose(detect, job, &why)) != 0) {
+        say("spawn by %s: %s", rank_name(by, name), why);
         free(why);
         err = status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
     }
     if (err) {
-        job->abandoned = true; /* and to be buried */
+        job->abandoned = true; /* job_free_ended() frees it */
         return err;
     }
     job->spawn_token = token;
     job->spawn_node = by->node;
-    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
+    trace("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
           by->number);
-    if (pr->head)
-        head_launch_job(pr, job, preputs);
+    if (jobs->head)
+        head_launch_job(jobs->head, job, preputs);
     else
-        job_queue(pr, job);
+        job_queue(job);
     return PMIWIRE_PENDING;
 }
 
-int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
+int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
+              uint64_t token)
 {
-    if (pr->stopping)
+    struct jobs *jobs = by->job->jobs;
+
+    if (jobs->stopping)
         return -EINVAL;
-    if (pr->agent) {
-        agent_spawn(pr, by, req, token);
+    if (jobs->agent) {
+        agent_spawn(jobs->agent, by, req, token);
         return PMIWIRE_PENDING;
     }
-    return spawn_begin(pr, by, req, token, NULL);
+    return spawn_begin(detect, by, req, token, NULL);
 }
 
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                   uint64_t token)
 {
-    struct pmirun *pr = ctx;
+    struct pmi *pmi = ctx;
     const struct conn *c = who->cookie;
 
-    return c && c->rank ? spawn_for(pr, c->rank, req, token) : -EINVAL;
+    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
 }
 
-void spawn_launched(struct pmirun *pr, struct job *job, int err)
+void spawn_launched(struct job *job, int err)
 {
-    if (err && !pr->agent)
-        say_who_waits(pr, pr->jobs);
-    if (pr->head)
-        head_answer_spawn(pr, job, err);
-    else if (pr->agent)
-        agent_report_spawn_failed(pr, job, err);
+    const struct jobs *jobs = job->jobs;
+
+    if (err && !jobs->agent)
+        say_who_waits(jobs->first);
+    if (jobs->head)
+        head_answer_spawn(jobs->head, job, err);
+    else if (jobs->agent)
+        agent_report_spawn_failed(jobs->agent, job, err);
     else if (job->spawn_token & HOST_TOKEN)
-        host_answer(pr, job->spawn_token, err, pmiwire_strz(job->kvsname));
+        host_answer(job->spawn_token, err, pmiwire_strz(job->kvsname));
     else
-        pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
+        pmiwire_server_spawn_done(job->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

@@ -6,7 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "pmirun.h"
+#include "job.h"
+#include "loop.h"
 #include "mpi_detect.h"
 
 static double ns_to_ms(uint64_t ns)
@@ -14,9 +15,9 @@ static double ns_to_ms(uint64_t ns)
     return (double)ns / 1e6;
 }
 
-static void print_json(struct pmirun *pr, const struct pmiwire_stats_server *s)
+static void print_json(const struct jobs *jobs, const struct pmiwire_stats_server *s)
 {
-    const struct job *first = pr->jobs;
+    const struct job *first = jobs->first;
     char line[2048];
     int n;
 
@@ -32,25 +33,24 @@ static void print_json(struct pmirun *pr, const struct pmiwire_stats_server *s)
         "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu,"
         "\"mpi\":\"%s\","
         "\"mpi_why\":\"%s\"}\n",
-        pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ns_to_ms(pr->at.launch_begin),
-        ns_to_ms(pr->at.launch_end), ns_to_ms(pr->at.launch_busy), ns_to_ms(pr->at.first_init),
-        ns_to_ms(pr->at.last_init), ns_to_ms(pr->at.first_finalize), ns_to_ms(pr->at.last_finalize),
-        ns_to_ms(pr->at.last_exit), ns_to_ms(clock_ns() - pr->start_ns),
-        (unsigned long long)s->n_messages, (unsigned long long)s->n_bad,
-        (unsigned long long)s->n_puts, (unsigned long long)s->n_gets,
+        jobs->n_jobs, (unsigned long long)jobs->n_ranks, jobs->status,
+        ns_to_ms(jobs->at.launch_begin), ns_to_ms(jobs->at.launch_end),
+        ns_to_ms(jobs->at.launch_busy), ns_to_ms(jobs->at.first_init), ns_to_ms(jobs->at.last_init),
+        ns_to_ms(jobs->at.first_finalize), ns_to_ms(jobs->at.last_finalize),
+        ns_to_ms(jobs->at.last_exit), ns_to_ms(run_ns()), (unsigned long long)s->n_messages,
+        (unsigned long long)s->n_bad, (unsigned long long)s->n_puts, (unsigned long long)s->n_gets,
         (unsigned long long)s->n_misses, (unsigned long long)s->n_fences,
         (unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
-        (unsigned long long)s->kvs_bytes, (unsigned long long)s->n_failed, way_name(first),
+        (unsigned long long)s->kvs_bytes, (unsigned long long)s->n_failed, mpi_detect_name(first),
         first->way_why ? first->way_why : "");
-    output_text(pr, line, (size_t)n);
+    print_text(line, (size_t)n);
 }
 
 /* ---- a table ---- */
 
-static void put_line(struct pmirun *pr, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static void put_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static void put_line(struct pmirun *pr, const char *format, ...)
+static void put_line(const char *format, ...)
 {
     char line[512];
     va_list ap;
@@ -60,11 +60,11 @@ static void put_line(struct pmirun *pr, const char *format, ...)
     n = vsnprintf(line, sizeof(line), format, ap);
     va_end(ap);
     if (n > 0)
-        output_text(pr, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+        print_text(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 /* When something happened first and last; 0: it has not. */
-static void put_times(struct pmirun *pr, const char *what, uint64_t first, uint64_t last)
+static void put_times(const char *what, uint64_t first, uint64_t last)
 {
     char begin[32] = "-", end[32] = "-";
 
@@ -72,50 +72,43 @@ static void put_times(struct pmirun *pr, const char *what, uint64_t first, uint6
         snprintf(begin, sizeof(begin), "%.3f", ns_to_ms(first));
     if (last)
         snprintf(end, sizeof(end), "%.3f", ns_to_ms(last));
-    put_line(pr, "  %-12s %12s %12s\n", what, begin, end);
+    put_line("  %-12s %12s %12s\n", what, begin, end);
 }
 
-static void put_count(struct pmirun *pr, const char *what, uint64_t n, const char *of, uint64_t k)
+static void put_count(const char *what, uint64_t n, const char *of, uint64_t k)
 {
-    put_line(pr, "  %-18s %14llu", what, (unsigned long long)n);
+    put_line("  %-18s %14llu", what, (unsigned long long)n);
     if (of)
-        put_line(pr, "   %s %llu", of, (unsigned long long)k);
-    put_line(pr, "\n");
+        put_line("   %s %llu", of, (unsigned long long)k);
+    put_line("\n");
 }
 
-static void print_stats_table(struct pmirun *pr, const struct pmiwire_stats_server *s)
+static void print_stats_table(const struct jobs *jobs, const struct pmiwire_stats_server *s)
 {
-    const struct job *first = pr->jobs;
+    const struct job *first = jobs->first;
 
-    put_line(pr, "pmirun: status %d, %llu processes, %u job%s; --mpi %s (%s)\n", pr->status,
-             (unsigned long long)pr->n_ranks, pr->n_jobs, pr->n_jobs == 1 ? "" : "s",
-             way_name(first), first->way_why ? first->way_why : "no process was started");
-    put_line(pr, "  %-12s %12s %12s\n", "ms", "first", "last");
-    put_times(pr, "launch", pr->at.launch_begin, pr->at.launch_end);
-    put_times(pr, "init", pr->at.first_init, pr->at.last_init);
-    put_times(pr, "finalize", pr->at.first_finalize, pr->at.last_finalize);
-    put_times(pr, "exit", 0, pr->at.last_exit);
-    put_times(pr, "end", 0, clock_ns() - pr->start_ns);
-    put_count(pr, "PMI messages", s->n_messages, "bad", s->n_bad);
-    put_count(pr, "puts", s->n_puts, NULL, 0);
-    put_count(pr, "gets", s->n_gets, "not found", s->n_misses);
-    put_count(pr, "fences", s->n_fences, NULL, 0);
-    put_count(pr, "bytes received", s->bytes_in, "sent", s->bytes_out);
-    put_count(pr, "bytes of pairs", s->kvs_bytes, NULL, 0);
-    put_count(pr, "failed connections", s->n_failed, NULL, 0);
+    put_line("pmirun: status %d, %llu processes, %u job%s; --mpi %s (%s)\n", jobs->status,
+             (unsigned long long)jobs->n_ranks, jobs->n_jobs, jobs->n_jobs == 1 ? "" : "s",
+             mpi_detect_name(first), first->way_why ? first->way_why : "no process was started");
+    put_line("  %-12s %12s %12s\n", "ms", "first", "last");
+    put_times("launch", jobs->at.launch_begin, jobs->at.launch_end);
+    put_times("init", jobs->at.first_init, jobs->at.last_init);
+    put_times("finalize", jobs->at.first_finalize, jobs->at.last_finalize);
+    put_times("exit", 0, jobs->at.last_exit);
+    put_times("end", 0, run_ns());
+    put_count("PMI messages", s->n_messages, "bad", s->n_bad);
+    put_count("puts", s->n_puts, NULL, 0);
+    put_count("gets", s->n_gets, "not found", s->n_misses);
+    put_count("fences", s->n_fences, NULL, 0);
+    put_count("bytes received", s->bytes_in, "sent", s->bytes_out);
+    put_count("bytes of pairs", s->kvs_bytes, NULL, 0);
+    put_count("failed connections", s->n_failed, NULL, 0);
 }
 
-void stats_print(struct pmirun *pr)
+void stats_print(const struct jobs *jobs, const struct pmiwire_stats_server *s)
 {
-    struct pmiwire_stats_server s;
-
-    if (pr->head)
-        head_stats(pr, &s);
+    if (jobs->opt->stats == STATS_TABLE)
+        print_stats_table(jobs, s);
     else
-        pmiwire_server_stats(pr->server, &s);
-    if (pr->opt.stats == STATS_TABLE)
-        print_stats_table(pr, &s);
-    else
-        print_json(pr, &s);
-    output_flush(pr);
+        print_json(jobs, s);
 }

@@ -3,8 +3,11 @@
 #ifndef PMIRUN_STATS_H
 #define PMIRUN_STATS_H
 
-struct pmirun;
+#include <pmiwire/server.h>
 
-void stats_print(struct pmirun *pr); /* as pr->opt.stats says */
+struct jobs;
+
+/* As jobs->opt->stats says. `s`: the counters of all nodes' servers. */
+void stats_print(const struct jobs *jobs, const struct pmiwire_stats_server *s);
 
 #endif

@@ -10,13 +10,14 @@
  */
 #include "table.h"
 
-#include "ompi_binding.h"
+#include "folder.h"
 #include "gather.h"
+#include "job.h"
+#include "ompi_binding.h"
 #include "pmi.h"
-#include "pmirun.h"
-#include "shmname.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +50,7 @@ static void table_free(struct table *t)
 }
 
 /* The table's place, in words for its readers. */
-static int table_advertise(struct pmiwire_server *server, const struct job *job, struct table *t)
+static int table_advertise(const struct job *job, struct table *t)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -62,33 +63,45 @@ static int table_advertise(struct pmiwire_server *server, const struct job *job,
     if (n < 0)
         return (int)n;
     memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_TABLE,
+    return pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE,
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
-void table_create(struct pmirun *pr, struct job *job)
+int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES])
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts)};
-    char name[SHM_NAME_BYTES];
-    struct table *t;
-    int rc;
+    const char *folder = folder_get(job->jobs->folders, FOLDER_SHM);
 
-    if (pr->opt.no_shm)
+    if (!folder)
+        return -errno;
+    snprintf(name, SHMHT_MAX_NAME_BYTES, "%s/%08x%08x", folder, random_u32(), random_u32());
+    return 0;
+}
+
+void table_create(struct job *job)
+{
+    const struct options *opt = job->jobs->opt;
+    struct shmht_writer_opts opts = {.size = sizeof(opts)};
+    char name[SHMHT_MAX_NAME_BYTES];
+    struct table *t;
+    int rc = 0;
+
+    if (opt->no_shm)
         return;
-    opts.max_bytes = pr->opt.shm_max_bytes;
+    opts.max_bytes = opt->shm_max_bytes;
     opts.expected_entries = 2u * (uint64_t)job->n_ranks;
     opts.flags = SHMHT_DEFER;
-    if (pr->opt.use_port) { /* no descriptor travels over TCP */
-        shm_name(pr, name);
+    if (opt->use_port) { /* no descriptor travels over TCP */
+        rc = table_new_name(job, name);
         opts.name = name;
         opts.flags |= SHMHT_NAMED;
     }
     t = calloc(1, sizeof(*t));
-    rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
     if (rc == 0)
-        rc = table_advertise(pr->server, job, t);
+        rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
+    if (rc == 0)
+        rc = table_advertise(job, t);
     if (rc != 0) {
-        say(pr, "cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
+        say("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)
             table_free(t);
         return;
@@ -110,18 +123,18 @@ int table_fd(const struct job *job)
 
 /* Out of room. The answer to the next Fence notifies the clients; until then the table is as valid
  * as before. */
-static void table_give_up(struct pmirun *pr, struct job *job, int rc)
+static void table_give_up(struct job *job, int rc)
 {
     job->table->ended = true;
-    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
-    if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
+    pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
+    if (pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
         0)
-        job_stop(pr, STATUS_RESOURCES); /* else they would read stale values */
-    say(pr, "cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
+        job_stop(job->jobs, STATUS_RESOURCES); /* else they would read stale values */
+    say("cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
         job->number, table_why(rc));
 }
 
-void table_publish(struct pmirun *pr, struct job *job)
+void table_publish(struct job *job)
 {
     struct table *t = job->table;
     struct shmht_stats s;
@@ -134,7 +147,7 @@ void table_publish(struct pmirun *pr, struct job *job)
     shmht_reader_stats(shmht_writer_view(t->writer), &s);
     t->n_published = s.entries;
     if (rc != 0)
-        table_give_up(pr, job, rc);
+        table_give_up(job, rc);
 }
 
 /* The value as a C string: shmht hands out pointers to it. */
@@ -154,7 +167,7 @@ static int store_pair(struct table *t, struct pmiwire_str key, struct pmiwire_st
     return shmht_put(t->writer, key.ptr, key.len, t->text, value.len + 1);
 }
 
-int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value)
+int table_put(struct job *job, struct pmiwire_str key, struct pmiwire_str value)
 {
     struct table *t = job->table;
     int rc;
@@ -163,26 +176,25 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
         rc = store_pair(t, key, value);
         if (rc >= 0)
             return 0;
-        table_give_up(pr, job, rc);
+        table_give_up(job, rc);
     }
-    return pmiwire_server_put(pr->server, job->id, key, value);
+    return pmiwire_server_put(job->server, job->id, key, value);
 }
 
 int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block, size_t bytes)
 {
-    struct pmirun *pr = ctx;
     struct job *job = peer->job_cookie;
     struct table *t = job->table;
     int rc;
 
     if (t && !t->ended) {
-        uint64_t n_pairs = pmiwire_exchange_pairs(pmiwire_server_exchange(pr->server, job->id));
+        uint64_t n_pairs = pmiwire_exchange_pairs(pmiwire_server_exchange(job->server, job->id));
 
         (void)shmht_writer_reserve(t->writer, t->n_published + n_pairs); /* else it grows */
         rc = shmht_writer_merge(t->writer, block, bytes, NULL);
         if (rc == 0)
             return 0;
-        table_give_up(pr, job, rc);
+        table_give_up(job, rc);
     }
     return 1; /* into the engine's store, as Puts, but beyond max_kvs_bytes too */
 }
@@ -194,42 +206,40 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     struct job *job = who->job_cookie;
     int held = c && c->rank ? early_hold(job, (uint32_t)(c->rank - job->ranks), key, value) : 0;
 
-    return held ? (held < 0 ? held : 0) : table_put(ctx, job, key, value);
+    return held ? (held < 0 ? held : 0) : table_put(job, key, value);
 }
 
 int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,
                   struct pmiwire_str *value)
 {
-    struct pmirun *pr = ctx;
     struct job *job = peer->job_cookie;
     struct table *t = job->table;
     struct shmht_bytes found;
 
     if (gather_find(job, key, value) == 0)
         return 0;
-    if ((!t || t->ended) && pmiwire_server_get(pr->server, job->id, key, value) == 0)
+    if ((!t || t->ended) && pmiwire_server_get(job->server, job->id, key, value) == 0)
         return 0;
     if (!t || shmht_writer_get(t->writer, key.ptr, key.len, &found) != 0)
         return PMIWIRE_ENOENT;
     if (shmht_writer_has_unpublished(t->writer) && ++t->n_asked > MANY_ASKED)
-        table_publish(pr, job);
+        table_publish(job);
     *value = (struct pmiwire_str){found.ptr, found.len - 1};
     return 0;
 }
 
 void table_on_fenced(void *ctx, const struct pmiwire_peer *peer)
 {
-    struct pmirun *pr = ctx;
     struct job *job = peer->job_cookie;
     struct table *t = job->table;
 
-    early_release(pr, job);
-    table_publish(pr, job);
-    gather_settled(pr, job);
+    early_release(job);
+    table_publish(job);
+    gather_settled(job);
     if (!t || !t->name[0])
         return;
     unlink(t->name); /* every rank has opened it; it would outlive a pmirun that is killed */
     t->name[0] = '\0';
     if (!t->ended) /* who connects from now on asks */
-        pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
+        pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
 }

@@ -7,18 +7,19 @@
 #include <stdint.h>
 
 #include <pmiwire/server.h>
+#include <shmht.h>
 
 struct job;
-struct pmirun;
 
-const char *table_why(int rc); /* an error of libshmht's or the system's */
-void table_create(struct pmirun *pr,
-                  struct job *job); /* without shared memory job->table stays NULL */
+/* --pmi-port, where no descriptor can be handed over: a new name in our folder, which its removal
+ * takes along (folder.h). 0 or -errno. */
+int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES]);
+const char *table_why(int rc);      /* an error of libshmht's or the system's */
+void table_create(struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
-int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
-void table_publish(struct pmirun *pr,
-                   struct job *job); /* makes the pairs put so far visible to readers */
+int table_put(struct job *job, struct pmiwire_str key, struct pmiwire_str value);
+void table_publish(struct job *job); /* makes the pairs put so far visible to readers */
 /* The server's callbacks, see pmiwire/server.h. Values of a block end with a NUL. */
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                  struct pmiwire_str value);

@@ -8,72 +8,68 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pmirun.h"
+#include "job.h"
+#include "loop.h"
 
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
 
-/* An event of an agent begins with a byte: its kind, and the fields after time and rank. */
-enum { HAS_JOB = 16, HAS_ARG = 32, WHAT_MASK = 15 };
+#define EVENT_BYTES 21u /* of an agent's event in a message: ns, job, rank, arg, what */
 
 /* ---- the beginning ---- */
 
-void timeline_open(struct pmirun *pr)
+void timeline_open(struct timeline *tl, const char *path)
 {
-    struct timeline *tl = &pr->timeline;
     FILE *f;
 
-    tl->path = pr->opt.timeline;
+    tl->path = path;
     f = fopen(tl->path, "we"); /* not kept: launch.c wants the low descriptors */
     if (!f || fclose(f) != 0)
         die(STATUS_OUTPUT, "--timeline: cannot write %s: %s", tl->path, strerror(errno));
-    tl->zero_ns = pr->start_ns;
+    tl->zero_ns = loop.start_ns;
     tl->on = true;
 }
 
-void timeline_begin(struct pmirun *pr)
+void timeline_begin(struct timeline *tl)
 {
-    pr->timeline.zero_ns = clock_ns();
-    pr->timeline.on = true;
+    tl->of_agent = true;
+    tl->zero_ns = clock_ns();
+    tl->on = true;
 }
 
-void timeline_asked(struct pmirun *pr)
+void timeline_asked(struct timeline *tl, uint32_t n_nodes)
 {
-    struct timeline *tl = &pr->timeline;
-    const struct timeline_clock unknown = {clock_ns() - pr->start_ns, UINT64_MAX};
+    const struct timeline_clock unknown = {run_ns(), UINT64_MAX};
 
     if (!tl->on)
         return;
-    tl->clocks = xrealloc(NULL, pr->opt.n_nodes * sizeof(*tl->clocks));
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    tl->clocks = xrealloc(NULL, n_nodes * sizeof(*tl->clocks));
+    for (uint32_t i = 0; i < n_nodes; i++)
         tl->clocks[i] = unknown;
 }
 
 /* ---- collecting ---- */
 
 /* Is there no room for it? An agent records one more than its head, which reports the limit. */
-static bool is_too_many(struct pmirun *pr, enum timeline_what what)
+static bool is_too_many(struct timeline *tl, enum timeline_what what)
 {
-    struct timeline *tl = &pr->timeline;
     const bool coll = what == TIMELINE_ENTER || what == TIMELINE_LEAVE;
-    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (pr->agent ? 1 : 0);
+    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (tl->of_agent ? 1 : 0);
 
-    if (tl->n < max)
+    if (tl->n_sent + tl->n < max)
         return false;
     if (tl->n_lost++ == 0)
-        tl->cut_ns = clock_ns() - pr->start_ns;
-    if (!pr->agent && !tl->reported[coll])
-        say(pr, "--timeline: %u events recorded, the limit: later %s are left out", max,
+        tl->cut_ns = run_ns();
+    if (!tl->of_agent && !tl->reported[coll])
+        say("--timeline: %u events recorded, the limit: later %s are left out", max,
             coll ? "collectives" : "events");
     tl->reported[coll] = true;
     return true;
 }
 
-static void keep_event(struct pmirun *pr, const struct timeline_event *e)
+static void keep_event(struct timeline *tl, const struct timeline_event *e)
 {
-    struct timeline *tl = &pr->timeline;
-
-    if (is_too_many(pr, (enum timeline_what)e->what))
+    if (is_too_many(tl, (enum timeline_what)e->what))
         return;
     if (tl->n == tl->cap) {
         tl->cap = tl->cap ? 2 * tl->cap : 1024;
@@ -82,115 +78,54 @@ static void keep_event(struct pmirun *pr, const struct timeline_event *e)
     tl->events[tl->n++] = *e;
 }
 
-static void put_number(struct msg *m, uint64_t v)
-{
-    unsigned char bytes[10];
-    size_t n = 0;
-
-    for (; v > 127; v >>= 7)
-        bytes[n++] = (unsigned char)(v | 128);
-    bytes[n++] = (unsigned char)v;
-    msg_bytes(m, bytes, n);
-}
-
-static void pack_event(struct pmirun *pr, const struct timeline_event *e)
-{
-    struct timeline *tl = &pr->timeline;
-    const uint8_t head = (uint8_t)(e->what | (e->job ? HAS_JOB : 0) | (e->arg ? HAS_ARG : 0));
-
-    if (is_too_many(pr, (enum timeline_what)e->what))
-        return;
-    tl->n++;
-    tl->n_packed++;
-    msg_bytes(&tl->packed, &head, 1);
-    put_number(&tl->packed, e->ns - tl->last_ns);
-    put_number(&tl->packed, e->rank);
-    if (e->job)
-        put_number(&tl->packed, e->job);
-    if (e->arg)
-        put_number(&tl->packed, e->arg);
-    tl->last_ns = e->ns;
-}
-
-void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg)
+void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what what, uint32_t arg)
 {
     struct timeline_event e = {.job = r->job->number, .rank = r->number, .arg = arg};
 
-    if (!pr->timeline.on || pr->head)
+    if (!tl->on || tl->of_nodes)
         return;
-    e.ns = clock_ns() - pr->timeline.zero_ns;
+    e.ns = clock_ns() - tl->zero_ns;
     e.what = what;
-    if (pr->agent)
-        pack_event(pr, &e);
-    else
-        keep_event(pr, &e);
+    keep_event(tl, &e);
 }
 
-void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what)
+void timeline_node(struct timeline *tl, uint32_t node, enum timeline_what what)
 {
     struct timeline_event e = {.rank = TIMELINE_NODE};
 
-    if (!pr->timeline.on)
+    if (!tl->on)
         return;
-    e.ns = clock_ns() - pr->start_ns;
+    e.ns = run_ns();
     e.node = node & 0xffffff;
     e.what = what;
-    keep_event(pr, &e);
+    keep_event(tl, &e);
 }
 
 /* ---- from agent to head ---- */
 
-bool timeline_is_due(const struct pmirun *pr)
+bool timeline_is_due(const struct timeline *tl)
 {
-    const struct timeline *tl = &pr->timeline;
-
-    return tl->n_packed && (tl->packed.len >= SEND_BYTES || pr->now_ns >= tl->sent_ns + SEND_NS);
+    return tl->of_agent && tl->n &&
+           (tl->n >= SEND_BYTES / EVENT_BYTES || loop.now_ns >= tl->sent_ns + SEND_NS);
 }
 
-void timeline_take(struct pmirun *pr, struct msg *m)
+void timeline_take(struct timeline *tl, struct msg *m)
 {
-    struct timeline *tl = &pr->timeline;
-
     msg_u64(m, clock_ns() - tl->zero_ns);
-    msg_u32(m, tl->n_packed);
-    msg_bytes(m, tl->packed.p, tl->packed.len);
-    tl->packed.len = 0;
-    tl->n_packed = 0;
-    tl->last_ns = 0;
-    tl->sent_ns = pr->now_ns;
-}
+    msg_u32(m, tl->n);
+    for (uint32_t i = 0; i < tl->n; i++) {
+        const struct timeline_event *e = &tl->events[i];
+        const uint8_t what = e->what;
 
-static uint8_t get_byte(struct msg_in *in)
-{
-    if (in->left == 0) {
-        in->bad = true;
-        return 0;
+        msg_u64(m, e->ns);
+        msg_u32(m, e->job);
+        msg_u32(m, e->rank);
+        msg_u32(m, e->arg);
+        msg_bytes(m, &what, 1);
     }
-    in->left--;
-    return (uint8_t)*in->p++;
-}
-
-static uint64_t get_number(struct msg_in *in)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const uint8_t byte = get_byte(in);
-
-        v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return v;
-    }
-    in->bad = true;
-    return 0;
-}
-
-static uint32_t get_number32(struct msg_in *in)
-{
-    const uint64_t v = get_number(in);
-
-    in->bad = in->bad || v > UINT32_MAX;
-    return (uint32_t)v;
+    tl->n_sent += tl->n;
+    tl->n = 0;
+    tl->sent_ns = loop.now_ns;
 }
 
 /* A node's clock says sent_ns, ours now_ns or less. If its clock runs faster than ours the bounds
@@ -203,60 +138,45 @@ static void hear_clock(struct timeline_clock *c, uint64_t sent_ns, uint64_t now_
         c->to = to > c->from ? to : c->from;
 }
 
-bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
+bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in)
 {
-    struct timeline *tl = &pr->timeline;
     const uint64_t sent_ns = get_u64(in);
-    const uint32_t n = get_u32(in);
+    const uint32_t n = get_count(in, EVENT_BYTES);
     struct timeline_event e = {.node = node & 0xffffff};
 
-    if (!tl->clocks || in->bad)
+    if (!tl->clocks || in->bad || in->left != n * (size_t)EVENT_BYTES)
         return false;
-    hear_clock(&tl->clocks[node], sent_ns, clock_ns() - pr->start_ns);
+    hear_clock(&tl->clocks[node], sent_ns, run_ns());
     for (uint32_t i = 0; i < n; i++) {
-        const uint8_t head = get_byte(in);
-        const uint64_t since_last = get_number(in);
-
-        if (since_last > sent_ns - e.ns)
+        e.ns = get_u64(in);
+        e.job = get_u32(in);
+        e.rank = get_u32(in);
+        e.arg = get_u32(in);
+        e.what = (uint8_t)*in->p++;
+        in->left--;
+        if (e.ns > sent_ns || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
             return false;
-        e.what = head & WHAT_MASK;
-        e.ns += since_last;
-        e.rank = get_number32(in);
-        e.job = head & HAS_JOB ? get_number32(in) : 0;
-        e.arg = head & HAS_ARG ? get_number32(in) : 0;
-        if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
-            return false;
-        keep_event(pr, &e);
+        keep_event(tl, &e);
     }
-    return !in->bad && in->left == 0;
+    return true;
 }
 
 /* ---- the end ---- */
 
-static const char *node_name(const struct pmirun *pr, uint32_t node)
+static void describe_job(const struct timeline *tl, const struct jobs *jobs, bool early,
+                         uint64_t end, char *text, size_t n)
 {
-    static char own[65];
+    int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)jobs->n_ranks);
 
-    if (pr->head)
-        return head_node_name(pr, node);
-    if (gethostname(own, sizeof(own) - 1) != 0)
-        return "this host";
-    return own;
-}
-
-static void describe_job(const struct pmirun *pr, bool early, uint64_t end, char *text, size_t n)
-{
-    int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)pr->n_ranks);
-
-    if (pr->head)
-        k += snprintf(text + k, n - (size_t)k, " on %u nodes", pr->opt.n_nodes);
+    if (jobs->head)
+        k += snprintf(text + k, n - (size_t)k, " on %u nodes", jobs->opt->n_nodes);
     k += snprintf(text + k, n - (size_t)k, ", %.3f s", (double)end / 1e9);
     if (early)
         k += snprintf(text + k, n - (size_t)k, ", pmirun gave up");
     else
-        k += snprintf(text + k, n - (size_t)k, ", status %d", pr->status);
-    if (pr->timeline.n_lost)
-        snprintf(text + k, n - (size_t)k, "; %u events are left out", pr->timeline.n_lost);
+        k += snprintf(text + k, n - (size_t)k, ", status %d", jobs->status);
+    if (tl->n_lost)
+        snprintf(text + k, n - (size_t)k, "; %u events are left out", tl->n_lost);
 }
 
 /* Times of all nodes by the head's clock, none after the end. */
@@ -274,23 +194,22 @@ static void one_clock(struct timeline *tl, uint64_t end)
     }
 }
 
-int timeline_write(struct pmirun *pr, bool early)
+int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early)
 {
-    struct timeline *tl = &pr->timeline;
     char about[256];
-    const uint64_t end = clock_ns() - pr->start_ns;
+    const uint64_t end = run_ns();
     int err = 0;
     FILE *f;
 
     if (!tl->on || !tl->path)
         return 0;
     tl->on = false;
-    describe_job(pr, early, end, about, sizeof(about));
+    describe_job(tl, jobs, early, end, about, sizeof(about));
     one_clock(tl, end);
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    timeline_put_json(f, tl, end, about, node_name, pr);
+    timeline_put_json(f, tl, end, about, jobs->head);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

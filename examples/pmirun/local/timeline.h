@@ -5,8 +5,8 @@
  * also for a job that does not start, is stopped or killed; a pmirun that dies of SIGKILL leaves an
  * empty file.
  *
- * On several nodes each agent packs the events of its ranks (some 5 bytes an event) and sends them
- * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's starts when
+ * On several nodes each agent sends the events of its ranks (21 bytes each) to the head twice a
+ * second, when 16 KiB wait, and before it ends. Clocks: an agent's starts when
  * it reads its set-up, so after the head has sent it; and each message leaves the agent before the
  * head reads it. The head takes the middle of these two bounds. So an agent's times are off by half
  * a round trip at first, and later by the drift between the two clocks too: some 10 ms an hour are
@@ -29,7 +29,8 @@
 #define TIMELINE_MAX (1u << 20) /* events */
 #endif
 
-struct pmirun;
+struct head;
+struct jobs;
 struct rank;
 
 enum timeline_what {
@@ -60,6 +61,8 @@ struct timeline_clock {
 
 struct timeline {
     bool on;
+    bool of_agent;    /* which sends the events of its ranks to its head */
+    bool of_nodes;    /* a head's, whose agents record the ranks */
     const char *path; /* NULL: an agent's */
     uint64_t zero_ns; /* what this node's clock said at its beginning */
     struct timeline_event *events;
@@ -68,32 +71,31 @@ struct timeline {
     bool reported[2];
     uint64_t cut_ns;               /* when the first of them happened, about */
     struct timeline_clock *clocks; /* by node; NULL: one node, whose clock is ours */
-    /* An agent's: packed events that wait. */
-    struct msg packed;
-    uint32_t n_packed;
-    uint64_t last_ns, sent_ns; /* of the last event; when they were sent last */
+    /* An agent's. */
+    uint32_t n_sent;
+    uint64_t sent_ns; /* when events were sent last */
 };
 
 /* Makes the file, which is empty until the end. Exits when that fails. */
-void timeline_open(struct pmirun *pr);
+void timeline_open(struct timeline *tl, const char *path);
 /* Starts recording in an agent, which the head has asked for it. */
-void timeline_begin(struct pmirun *pr);
+void timeline_begin(struct timeline *tl);
 /* The head sends its agents their set-up. */
-void timeline_asked(struct pmirun *pr);
+void timeline_asked(struct timeline *tl, uint32_t n_nodes);
 /* Record an event of a rank of this node, or of a node. No-ops without --timeline, and for a head's
  * ranks, whose agents report theirs. */
-void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg);
-void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what);
+void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what what,
+                   uint32_t arg);
+void timeline_node(struct timeline *tl, uint32_t node, enum timeline_what what);
 /* Agent: is it time to send the events? */
-bool timeline_is_due(const struct pmirun *pr);
-void timeline_take(struct pmirun *pr, struct msg *m); /* puts it into a message */
+bool timeline_is_due(const struct timeline *tl);
+void timeline_take(struct timeline *tl, struct msg *m); /* puts it into a message */
 /* Head: takes a node's events. False: the message is invalid. */
-bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in);
+bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in);
 /* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
-int timeline_write(struct pmirun *pr, bool early);
-/* timeline_json.c: sorts the events and writes them. */
+int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early);
+/* timeline_json.c: sorts the events and writes them. head: NULL on one node. */
 void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
-                       const char *(*node_name)(const struct pmirun *pr, uint32_t node),
-                       const struct pmirun *pr);
+                       const struct head *head);
 
 #endif

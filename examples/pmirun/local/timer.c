@@ -2,12 +2,14 @@
 #include "timer.h"
 
 #include <limits.h>
+#include <stddef.h>
 
-#include "pmirun.h"
+#include "loop.h"
+#include "util.h"
 
-static void timer_remove(struct pmirun *pr, struct timer *t)
+static void timer_remove(struct timer *t)
 {
-    struct timer **p = &pr->timers;
+    struct timer **p = &loop.timers;
 
     while (*p != t)
         p = &(*p)->next;
@@ -15,14 +17,15 @@ static void timer_remove(struct pmirun *pr, struct timer *t)
     t->waits = false;
 }
 
-void timer_set(struct pmirun *pr, struct timer *t, uint64_t at, void (*fire)(struct pmirun *pr))
+void timer_call(struct timer *t, uint64_t at, void (*fire)(void *of), void *of)
 {
-    struct timer **p = &pr->timers;
+    struct timer **p = &loop.timers;
 
     if (t->waits)
-        timer_remove(pr, t);
+        timer_remove(t);
     t->at = at;
     t->fire = fire;
+    t->of = of;
     if (!at)
         return;
     while (*p && (*p)->at <= at)
@@ -32,40 +35,50 @@ void timer_set(struct pmirun *pr, struct timer *t, uint64_t at, void (*fire)(str
     *p = t;
 }
 
-void timer_sooner(struct pmirun *pr, struct timer *t, uint64_t at, void (*fire)(struct pmirun *pr))
+void timer_set(struct timer *t, uint64_t at)
+{
+    timer_call(t, at, NULL, NULL);
+}
+
+void timer_call_sooner(struct timer *t, uint64_t at, void (*fire)(void *of), void *of)
 {
     if (at && (!t->waits || at < t->at))
-        timer_set(pr, t, at, fire);
+        timer_call(t, at, fire, of);
 }
 
-bool timer_passed(const struct pmirun *pr, const struct timer *t)
+void timer_sooner(struct timer *t, uint64_t at)
 {
-    return t->at && pr->now_ns >= t->at;
+    timer_call_sooner(t, at, NULL, NULL);
 }
 
-void timers_run(struct pmirun *pr)
+bool timer_passed(const struct timer *t)
+{
+    return t->at && loop.now_ns >= t->at;
+}
+
+void timers_run(void)
 {
     unsigned n = 0; /* a timer that sets itself for now has its turn in the next call */
 
-    for (const struct timer *t = pr->timers; t && timer_passed(pr, t); t = t->next)
+    for (const struct timer *t = loop.timers; t && timer_passed(t); t = t->next)
         n++;
-    for (; n > 0 && pr->timers && timer_passed(pr, pr->timers); n--) {
-        struct timer *t = pr->timers;
+    for (; n > 0 && loop.timers && timer_passed(loop.timers); n--) {
+        struct timer *t = loop.timers;
 
-        timer_remove(pr, t);
+        timer_remove(t);
         if (t->fire)
-            t->fire(pr);
+            t->fire(t->of);
     }
 }
 
-int timers_wait_ms(const struct pmirun *pr)
+int timers_wait_ms(void)
 {
     uint64_t ms;
 
-    if (!pr->timers)
+    if (!loop.timers)
         return -1;
-    if (timer_passed(pr, pr->timers))
+    if (timer_passed(loop.timers))
         return 0;
-    ms = (pr->timers->at - pr->now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    ms = (loop.timers->at - loop.now_ns + NS_PER_MS - 1) / NS_PER_MS;
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }

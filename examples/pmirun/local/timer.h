@@ -6,23 +6,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct pmirun;
-
 struct timer {
-    uint64_t at; /* ns, as pmirun.now_ns; stays after it has passed. 0: never set, or cancelled */
-    void (*fire)(struct pmirun *pr); /* NULL: only wakes the loop, which checks timer_passed() */
-    bool waits;                      /* it is in the list */
+    uint64_t at; /* ns, as loop.now_ns; stays after it has passed. 0: never set, or cancelled */
+    void (*fire)(void *of); /* NULL: only wakes the loop, which checks timer_passed() */
+    void *of;
+    bool waits; /* it is in the list */
     struct timer *next;
 };
 
 /* Sets it again if it waits. at 0: cancels it. */
-void timer_set(struct pmirun *pr, struct timer *t, uint64_t at, void (*fire)(struct pmirun *pr));
-/* Sets it unless it waits for an earlier time. at 0: a no-op. */
-void timer_sooner(struct pmirun *pr, struct timer *t, uint64_t at, void (*fire)(struct pmirun *pr));
-bool timer_passed(const struct pmirun *pr, const struct timer *t);
+void timer_set(struct timer *t, uint64_t at);
+/* The same, and calls fire(of) then. */
+void timer_call(struct timer *t, uint64_t at, void (*fire)(void *of), void *of);
+/* Set it unless it waits for an earlier time. at 0: a no-op. */
+void timer_sooner(struct timer *t, uint64_t at);
+void timer_call_sooner(struct timer *t, uint64_t at, void (*fire)(void *of), void *of);
+bool timer_passed(const struct timer *t);
 /* Fires those that are due. */
-void timers_run(struct pmirun *pr);
+void timers_run(void);
 /* Until the next, for epoll_wait(); -1: none is set. */
-int timers_wait_ms(const struct pmirun *pr);
+int timers_wait_ms(void);
 
 #endif

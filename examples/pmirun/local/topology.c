@@ -20,7 +20,8 @@
 #include "topology.h"
 
 #include "folder.h"
-#include "pmirun.h"
+#include "folder.h"
+#include "job.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -260,39 +261,36 @@ static const char *make_topology(struct topology *t, const struct task *task)
     return why;
 }
 
-const struct place_topology *topology_table(struct pmirun *pr, const char **why)
+const struct place_topology *topology_table(struct topology *t, const char **why)
 {
-    struct topology *t = &pr->topology;
-
     if (!t->table_tried)
-        make_topology(t, &(struct task){.table = true, .synthetic = pr->opt.topology});
+        make_topology(t, &(struct task){.table = true, .synthetic = t->opt->topology});
     *why = t->no_table;
     return t->no_table ? NULL : &t->table;
 }
 
-const char *topology_file(struct pmirun *pr)
+const char *topology_file(struct topology *t)
 {
-    struct topology *t = &pr->topology;
     const char *folder, *why;
 
     if (t->tried)
         return t->file;
     t->tried = true;
-    folder = folder_get(pr, FOLDER_TMP);
+    folder = folder_get(t->folders, FOLDER_TMP);
     if (!folder) {
         why = strerror(errno);
     } else {
         t->file = xprintf("%s/topology.xml", folder);
         why = make_topology(
             t, &(struct task){.file = t->file,
-                              .table = place_binds(&pr->opt.place) && !pr->opt.topology});
+                              .table = place_binds(&t->opt->place) && !t->opt->topology});
     }
     if (why) {
-        trace(pr, "each rank detects the node's topology itself: %s", why);
+        trace("each rank detects the node's topology itself: %s", why);
         free(t->file);
         t->file = NULL;
     } else {
-        trace(pr, "the node's topology is in %s", t->file);
+        trace("the node's topology is in %s", t->file);
     }
     return t->file;
 }
@@ -315,17 +313,17 @@ static bool user_sets(const struct job *job)
     return false;
 }
 
-void topology_vars(struct pmirun *pr, struct job *job)
+void topology_vars(struct topology *t, struct job *job)
 {
     const char *file;
 
     if (user_sets(job)) {
-        trace(pr, "each rank detects the node's topology itself: a variable HWLOC_* is set");
+        trace("each rank detects the node's topology itself: a variable HWLOC_* is set");
         return;
     }
-    if (job->n_local < 2 && !pr->topology.tried) /* a lone rank finds it sooner by itself */
+    if (job->n_local < 2 && !t->tried) /* a lone rank finds it sooner by itself */
         return;
-    file = topology_file(pr);
+    file = topology_file(t);
     if (!file)
         return;
     job_var(job, xprintf("HWLOC_XMLFILE=%s", file));
@@ -333,12 +331,12 @@ void topology_vars(struct pmirun *pr, struct job *job)
         job_var(job, xprintf("%s=1", flags[i]));
 }
 
-void topology_use(const struct pmirun *pr, bool use)
+void topology_use(const struct topology *t, bool use)
 {
-    if (!pr->topology.file)
+    if (!t->file)
         return;
     if (use)
-        setenv("HWLOC_XMLFILE", pr->topology.file, 1);
+        setenv("HWLOC_XMLFILE", t->file, 1);
     else
         unsetenv("HWLOC_XMLFILE");
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {

@@ -7,10 +7,13 @@
 
 #include "../place/place.h"
 
+struct folders;
 struct job;
-struct pmirun;
+struct options;
 
 struct topology {
+    const struct options *opt;
+    struct folders *folders; /* of the file */
     bool tried;
     char *file; /* NULL: there is none */
     bool table_tried;
@@ -21,15 +24,15 @@ struct topology {
 
 /* The file with this node's topology, XML of version 2; the first call makes it, in our temporary
  * folder. NULL: none, and -v says why. */
-const char *topology_file(struct pmirun *pr);
+const char *topology_file(struct topology *t);
 /* The node's processors, or those of --topology, found at the first call; all are usable. NULL, and
  * *why. */
-const struct place_topology *topology_table(struct pmirun *pr, const char **why);
+const struct place_topology *topology_table(struct topology *t, const char **why);
 /* Adds variables to job->vars that make hwloc read that file, unless the user sets one of hwloc's
  * own. */
-void topology_vars(struct pmirun *pr, struct job *job);
+void topology_vars(struct topology *t, struct job *job);
 /* Makes hwloc in this process read that file until it is called with false: libpmix's server
  * detects the topology when it starts. */
-void topology_use(const struct pmirun *pr, bool use);
+void topology_use(const struct topology *t, bool use);
 
 #endif

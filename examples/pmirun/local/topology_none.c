@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Replaces topology.c in builds without hwloc's headers. */
-#include "pmirun.h"
 #include "topology.h"
+#include "util.h"
 
-const char *topology_file(struct pmirun *pr)
+const char *topology_file(struct topology *t)
 {
-    if (!pr->topology.tried)
-        trace(pr, "each rank detects the node's topology itself: built without hwloc (apt "
-                  "install libhwloc-dev)");
-    pr->topology.tried = true;
+    if (!t->tried)
+        trace("each rank detects the node's topology itself: built without hwloc (apt "
+              "install libhwloc-dev)");
+    t->tried = true;
     return NULL;
 }
 
-const struct place_topology *topology_table(struct pmirun *pr, const char **why)
+const struct place_topology *topology_table(struct topology *t, const char **why)
 {
     *why = "this pmirun was built without hwloc (apt install libhwloc-dev)";
     return NULL;
 }
 
-void topology_vars(struct pmirun *pr, struct job *job)
+void topology_vars(struct topology *t, struct job *job)
 {
-    topology_file(pr);
+    topology_file(t);
 }
 
-void topology_use(const struct pmirun *pr, bool use)
+void topology_use(const struct topology *t, bool use)
 {
-    (void)pr, (void)use;
 }

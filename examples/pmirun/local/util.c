@@ -4,6 +4,8 @@
 #include "util.h"
 
 #include "pmirun.h"
+#include "loop.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +132,14 @@ uint32_t hash_text(const char *text)
     return hash;
 }
 
-static void say_v(struct pmirun *pr, const char *prefix, const char *format, va_list ap)
+struct messages messages;
+
+void print_text(const char *text, size_t n)
+{
+    messages.write(messages.to, text, n);
+}
+
+static void say_v(const char *prefix, const char *format, va_list ap)
 {
     char line[2048];
     size_t len = (size_t)snprintf(line, sizeof(line), "%s", prefix);
@@ -140,43 +149,30 @@ static void say_v(struct pmirun *pr, const char *prefix, const char *format, va_
         return;
     len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
     line[len++] = '\n';
-    output_text(pr, line, len);
+    print_text(line, len);
 }
 
-void say(struct pmirun *pr, const char *format, ...)
+void say(const char *format, ...)
 {
     char prefix[96] = "pmirun: ";
     va_list ap;
 
-    if (pr->agent)
-        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", agent_host_name(pr));
+    if (messages.host)
+        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", messages.host);
     va_start(ap, format);
-    say_v(pr, prefix, format, ap);
+    say_v(prefix, format, ap);
     va_end(ap);
 }
 
-void trace(struct pmirun *pr, const char *format, ...)
+void trace(const char *format, ...)
 {
     char prefix[40];
     va_list ap;
 
-    if (!pr->opt.verbose)
+    if (!messages.verbose)
         return;
-    snprintf(prefix, sizeof(prefix), "pmirun: %.6f ", (double)(clock_ns() - pr->start_ns) / 1e9);
+    snprintf(prefix, sizeof(prefix), "pmirun: %.6f ", (double)run_ns() / 1e9);
     va_start(ap, format);
-    say_v(pr, prefix, format, ap);
+    say_v(prefix, format, ap);
     va_end(ap);
-}
-
-const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES])
-{
-    int n;
-
-    if (r->job->number == 0)
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u", r->number);
-    else
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
-    if (pr->head)
-        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", head_node_name(pr, r->node));
-    return buf;
 }

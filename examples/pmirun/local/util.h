@@ -22,9 +22,6 @@
 #define STATUS_NODE       253 /* a node could not be reached, or was lost */
 #define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
-struct pmirun;
-struct rank;
-
 uint64_t clock_ns(void);
 uint32_t random_u32(void);
 uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
@@ -38,11 +35,20 @@ void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3
 /* Opens those of 0, 1 and 2 that are closed, or our own descriptors would get these numbers: for
  * reading alone, so that a write there is an error and not lost. False: errno. */
 bool open_standard(void);
-/* A line to stderr with our name in front, in turn with the ranks' lines. */
-void say(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void trace(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
-#define RANK_NAME_BYTES 128
-const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES]);
+
+/* Where messages go, in turn with the ranks' lines. */
+struct messages {
+    void (*write)(void *to, const char *text, size_t n);
+    void *to;
+    const char *host; /* an agent's, which its messages name; NULL: no agent */
+    bool verbose;
+};
+
+extern struct messages messages;
+
+/* A line with our name in front. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
+void print_text(const char *text, size_t n);                               /* as it is */
 
 #endif

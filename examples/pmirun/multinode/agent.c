@@ -9,7 +9,7 @@
  * it first sends to them.
  */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,21 +22,16 @@
 
 #include <pmiwire/exchange.h>
 
-#include "../local/exchange.h"
 #include "../local/host.h"
 #include "../local/launch.h"
+#include "../local/pmirun.h"
 #include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
 
-uint32_t agent_node(const struct pmirun *pr)
+uint32_t agent_node(const struct agent *a)
 {
-    return pr->nodes->agent.node;
-}
-
-const char *agent_host_name(const struct pmirun *pr)
-{
-    return pr->nodes->agent.name;
+    return a->node;
 }
 
 /* ---- the lines on stdin ---- */
@@ -112,10 +107,9 @@ static void check_version(const char *version)
             version, BOOT_VERSION);
 }
 
-static void parse_boot(struct pmirun *pr, char *text)
+static void parse_boot(struct agent *a, char *text)
 {
-    struct channel_self *self = &pr->nodes->net.self;
-    struct agent *a = &pr->nodes->agent;
+    struct channel_self *self = &a->net.self;
     unsigned seen = 0;
     char *save = NULL;
     uint32_t port = 0, silence_ms = 0;
@@ -151,21 +145,21 @@ static void parse_boot(struct pmirun *pr, char *text)
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
-    pr->opt.node_s = silence_ms / 1e3;
+    a->opt->node_s = silence_ms / 1e3;
     self->id = a->node;
 }
 
 /* ---- the head ---- */
 
-static void next_address(struct pmirun *pr, const char *why)
+static void next_address(struct agent *a, const char *why)
 {
-    struct agent *a = &pr->nodes->agent;
     const char *address = a->next ? a->addresses[a->next - 1] : "", *first = why;
     int err;
 
     while (a->addresses[a->next]) {
         address = a->addresses[a->next++];
-        a->head = net_dial(pr, address, a->head_port, CHANNEL_HEAD, a->addresses[a->next], &err);
+        a->head =
+            net_dial(&a->net, address, a->head_port, CHANNEL_HEAD, a->addresses[a->next], &err);
         if (a->head)
             return;
         first = strerror(-err);
@@ -174,7 +168,7 @@ static void next_address(struct pmirun *pr, const char *why)
         first ? first : "no address");
 }
 
-static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_boot(void *of, struct source *src, uint32_t events);
 
 /* True if the other end of this pipe or socket is closed; no data is left in it. */
 static bool is_at_end(int fd)
@@ -185,78 +179,78 @@ static bool is_at_end(int fd)
     return poll(&p, 1, 0) == 1 && read(fd, &c, 1) == 0;
 }
 
-static void start_agent(struct pmirun *pr)
+static void start_agent(struct agent *a)
 {
-    struct agent *a = &pr->nodes->agent;
     char *text = xrealloc(NULL, BOOT_BYTES);
     const char *slurm = getenv("SLURMD_NODENAME"), *more;
 
     read_boot(text, BOOT_BYTES);
     more = strstr(text, "\nend\n") + 5;
     if (a->step)
-        step_told(pr, more, strlen(more));
-    parse_boot(pr, text);
+        step_told(a, more, strlen(more));
+    parse_boot(a, text);
     sodium_memzero(text, BOOT_BYTES);
     free(text);
     if (gethostname(a->name, sizeof(a->name) - 1) != 0)
         a->name[0] = '\0';
     if (slurm)
         snprintf(a->name, sizeof(a->name), "%s", slurm);
-    pr->opt.n_nodes = a->n_nodes;
+    a->opt->n_nodes = a->n_nodes;
     a->early_tail = &a->early;
-    a->boot = (struct source){on_boot, STDIN_FILENO};
-    if (loop_add(pr, &a->boot, EPOLLIN) != 0)
+    a->boot = (struct source){on_boot, a, STDIN_FILENO};
+    if (loop_add(&a->boot, EPOLLIN) != 0)
         a->boot.fd = -1; /* a file: only the connection shows that the head is gone */
     else if (!a->step && is_at_end(STDIN_FILENO)) /* in a step slurmstepd writes more there */
         die(STATUS_NODE, "agent: the head has given up waiting for it");
-    next_address(pr, NULL);
+    next_address(a, NULL);
 }
 
 /* Without a head, no order arrives, and no report leaves. */
-static void head_gone(struct pmirun *pr)
+static void head_gone(struct agent *a)
 {
-    if (pr->nodes->agent.over)
+    if (a->over)
         return;
-    pr->nodes->agent.over = true;
-    pr->hasty = true;
-    output_room_given(pr, &pr->output.out, UINT32_MAX); /* nobody wants it any more */
-    output_room_given(pr, &pr->output.err, UINT32_MAX);
-    if (pr->nodes->agent.head)
-        net_close(pr, pr->nodes->agent.head);
-    if (!pr->nodes->agent.done_sent)
-        job_stop_all(pr);
+    a->over = true;
+    a->jobs->hasty = true;
+    output_room_given(a->output, &a->output->out, UINT32_MAX); /* nobody wants it any more */
+    output_room_given(a->output, &a->output->err, UINT32_MAX);
+    if (a->head)
+        net_close(a->head);
+    if (!a->done_sent)
+        job_stop_all(a->jobs);
 }
 
-static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_boot(void *of, struct source *src, uint32_t events)
 {
+    struct agent *a = of;
     char text[256];
     ssize_t n = read(src->fd, text, sizeof(text));
 
-    if (n > 0 && pr->nodes->agent.step)
-        step_told(pr, text, (size_t)n);
+    if (n > 0 && a->step)
+        step_told(a, text, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-        return;        /* other bytes there have no meaning */
-    loop_del(pr, src); /* stays open: it is stdin */
+        return;    /* other bytes there have no meaning */
+    loop_del(src); /* stays open: it is stdin */
     src->fd = -1;
-    if (pr->nodes->agent.step)
-        step_left(pr);
-    else if (!pr->nodes->agent.ending)
-        head_gone(pr);
+    if (a->step)
+        step_left(a);
+    else if (!a->ending)
+        head_gone(a);
 }
 
-void agent_signalled(struct pmirun *pr, int sig)
+void agent_signalled(struct agent *a, int sig)
 {
-    say(pr, "the agent received signal %d (%s)", sig, strsignal(sig));
-    net_flush(pr);
-    head_gone(pr);
+    say("the agent received signal %d (%s)", sig, strsignal(sig));
+    net_flush(&a->net);
+    head_gone(a);
 }
 
 /* ---- reports to it ---- */
 
-struct msg *agent_msg(struct pmirun *pr, enum message what)
+struct msg *agent_msg(struct agent *a, enum message what)
 {
-    msg_begin(&pr->nodes->agent.msg, what);
-    return &pr->nodes->agent.msg;
+    msg_begin(&a->msg, what);
+    return &a->msg;
 }
 
 /* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
@@ -265,28 +259,26 @@ static void no_memory(void)
     die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
 }
 
-void agent_tell(struct pmirun *pr)
+void agent_tell(struct agent *a)
 {
-    const struct agent *a = &pr->nodes->agent;
-
-    if (!a->over && net_send(pr, a->head, a->msg.p, a->msg.len) == -ENOMEM)
+    if (!a->over && net_send(a->head, a->msg.p, a->msg.len) == -ENOMEM)
         no_memory();
 }
 
-bool agent_report_text(struct pmirun *pr, const char *text, size_t n)
+bool agent_report_text(struct agent *a, const char *text, size_t n)
 {
-    if (!pr->nodes->agent.told || pr->nodes->agent.over)
-        return pr->nodes->agent.over;
-    msg_text(agent_msg(pr, MSG_SAY), text, n);
-    agent_tell(pr);
+    if (!a->told || a->over)
+        return a->over;
+    msg_text(agent_msg(a, MSG_SAY), text, n);
+    agent_tell(a);
     return true;
 }
 
-/* About a rank: its numbers, then others. */
-static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct rank *r,
+/* About a rank: its numbers, then another. */
+static struct msg *rank_msg(struct agent *a, enum message what, const struct rank *r,
                             uint32_t first)
 {
-    struct msg *m = agent_msg(pr, what);
+    struct msg *m = agent_msg(a, what);
 
     msg_u32(m, r->job->number);
     msg_u32(m, r->number);
@@ -294,199 +286,173 @@ static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct r
     return m;
 }
 
-void agent_report_started(struct pmirun *pr, const struct rank *r)
+void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value)
 {
-    rank_msg(pr, MSG_STARTED, r, (uint32_t)r->pid);
-    agent_tell(pr);
+    rank_msg(a, what, r, value);
+    agent_tell(a);
 }
 
-void agent_report_state(struct pmirun *pr, const struct rank *r, uint32_t state)
+void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text)
 {
-    rank_msg(pr, MSG_STATE, r, state);
-    agent_tell(pr);
+    msg_string(rank_msg(a, MSG_ABORT, r, (uint32_t)code), text);
+    agent_tell(a);
 }
 
-void agent_report_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
+void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si)
 {
-    msg_string(rank_msg(pr, MSG_ABORT, r, (uint32_t)code), text);
-    agent_tell(pr);
+    msg_u32(rank_msg(a, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
+    agent_tell(a);
 }
 
-void agent_report_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+void agent_report(struct agent *a, enum message what, uint32_t number)
 {
-    msg_u32(rank_msg(pr, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
-    agent_tell(pr);
+    msg_u32(agent_msg(a, what), number);
+    agent_tell(a);
 }
 
-void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number)
+void agent_report_spawn_failed(struct agent *a, const struct job *job, int err)
 {
-    msg_u32(agent_msg(pr, what), number);
-    agent_tell(pr);
-}
-
-void agent_report_launched(struct pmirun *pr, const struct job *job)
-{
-    agent_tell_number(pr, MSG_LAUNCHED, job->number);
-}
-
-void agent_report_spawn_failed(struct pmirun *pr, const struct job *job, int err)
-{
-    struct msg *m = agent_msg(pr, MSG_FAILED);
+    struct msg *m = agent_msg(a, MSG_FAILED);
 
     msg_u32(m, job->number);
     msg_u32(m, (uint32_t)err);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
-void agent_report_fatal(struct pmirun *pr, int status)
+void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why)
 {
-    if (!pr->stopping)
-        agent_tell_number(pr, MSG_FATAL, (uint32_t)status);
-}
+    struct msg *m = agent_msg(a, MSG_STUCK);
 
-void agent_report_failure(struct pmirun *pr, int status)
-{
-    agent_tell_number(pr, MSG_STATUS, (uint32_t)status);
-}
-
-void agent_report_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
-                        uint32_t why)
-{
-    struct msg *m = agent_msg(pr, MSG_STUCK);
-
-    msg_u32(m, job->number);
+    msg_u32(m, job);
     msg_u32(m, rank);
     msg_u32(m, coll);
     msg_u32(m, why);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
-void agent_report_mpi(struct pmirun *pr, const struct job *job)
+void agent_report_mpi(struct agent *a, const struct job *job)
 {
-    struct msg *m = agent_msg(pr, MSG_CHOSE);
+    struct msg *m = agent_msg(a, MSG_CHOSE);
 
     msg_u32(m, job->number);
     msg_u32(m, job->way);
     msg_string(m, job->way_why);
     msg_u32(m, job->misled);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
-bool agent_report_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
 
-    if (pr->nodes->agent.over)
+    if (a->over)
         return false;
-    m = rank_msg(pr, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
+    m = rank_msg(a, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
     msg_u32(m, (uint32_t)n);
-    if (net_send2(pr, pr->nodes->agent.head, m->p, m->len, p, n) == -ENOMEM)
+    if (net_send2(a->head, m->p, m->len, p, n) == -ENOMEM)
         no_memory();
     return true;
 }
 
-static void tell_ready(struct pmirun *pr)
+static void tell_ready(struct agent *a)
 {
-    struct agent *a = &pr->nodes->agent;
     char address[64];
     struct msg *m;
     uint16_t port;
     int rc;
 
-    agent_tell_number(pr, MSG_TRY, a->try);
+    agent_report(a, MSG_TRY, a->try);
     a->told = true;
     net_address(a->head, true, address, sizeof(address));
-    rc = net_listen(pr, address, &port);
+    rc = net_listen(&a->net, address, &port);
     if (rc) {
-        say(pr, "agent: cannot listen at %s: %s", address, strerror(-rc));
-        agent_report_fatal(pr, STATUS_NODE);
+        say("agent: cannot listen at %s: %s", address, strerror(-rc));
+        job_stop(a->jobs, STATUS_NODE);
         return;
     }
     if (a->step)
-        step_tell_ranks(pr);
-    m = agent_msg(pr, MSG_READY);
+        step_tell_ranks(a);
+    m = agent_msg(a, MSG_READY);
     msg_u32(m, port);
     msg_string(m, a->name);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
-static void tell_times(struct pmirun *pr)
+static void tell_times(struct agent *a)
 {
-    timeline_take(pr, agent_msg(pr, MSG_TIMES));
-    agent_tell(pr);
+    timeline_take(a->jobs->timeline, agent_msg(a, MSG_TIMES));
+    agent_tell(a);
 }
 
-static void tell_done(struct pmirun *pr)
+static void tell_done(struct agent *a)
 {
     union node_counters counters = {0};
-    struct msg *m = agent_msg(pr, MSG_DONE);
+    struct msg *m = agent_msg(a, MSG_DONE);
 
-    if (pr->server) /* else it has served no rank */
-        pmiwire_server_stats(pr->server, &counters.stats);
+    if (a->jobs->pmi->server) /* else it has served no rank */
+        pmiwire_server_stats(a->jobs->pmi->server, &counters.stats);
     msg_u32(m, NODE_COUNTERS);
     for (size_t i = 0; i < NODE_COUNTERS; i++)
         msg_u64(m, counters.each[i]);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
 /* ---- the end ---- */
 
-bool agent_may_end(struct pmirun *pr)
+bool agent_may_end(struct agent *a)
 {
-    return pr->nodes->agent.ending || pr->nodes->agent.over;
+    return a->ending || a->over;
 }
 
 /* The head closes the connection after MSG_DONE: only then have all reports arrived. */
-bool agent_ended(struct pmirun *pr)
+bool agent_ended(struct agent *a)
 {
-    struct agent *a = &pr->nodes->agent;
-
     if (a->over && !a->ending)
         return true;
     if (a->over) { /* a dialled peer must not report a broken handshake */
         if (!a->leave.at)
-            timer_set(pr, &a->leave, pr->now_ns + NS_PER_S, NULL);
-        return !net_shaking(pr) || timer_passed(pr, &a->leave);
+            timer_set(&a->leave, loop.now_ns + NS_PER_S);
+        return !net_shaking(&a->net) || timer_passed(&a->leave);
     }
     if (!a->done_sent) {
-        if (pr->timeline.n_packed)
-            tell_times(pr);
-        tell_done(pr);
-        net_flush(pr);
+        if (a->jobs->timeline->n)
+            tell_times(a);
+        tell_done(a);
+        net_flush(&a->net);
         a->done_sent = true;
-        timer_set(pr, &a->done, pr->now_ns + net_patience(pr), NULL);
+        timer_set(&a->done, loop.now_ns + net_timeout(&a->net));
     }
-    return timer_passed(pr, &a->done);
+    return timer_passed(&a->done);
 }
 
 /* ---- other agents ---- */
 
-void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why)
+void agent_report_lost(struct agent *a, uint32_t node, const char *why)
 {
-    struct agent *a = &pr->nodes->agent;
     struct msg *m;
 
-    if (a->ending || pr->stopping)
+    if (a->ending || a->jobs->stopping)
         return;
     if (a->peers) {
         if (a->peers[node].lost)
             return;
         a->peers[node].lost = true;
     }
-    m = agent_msg(pr, MSG_LOST);
+    m = agent_msg(a, MSG_LOST);
     msg_u32(m, node);
     msg_string(m, why);
-    agent_tell(pr);
-    exchange_lost(pr, node);
+    agent_tell(a);
+    for (const struct job *job = a->jobs->first; job; job = job->next)
+        pmiwire_server_node_lost(job->server, job->id, node);
 }
 
 /* A link to another agent; NULL on failure. */
-static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
+static struct netconn *link_to(struct agent *a, uint32_t node, int *err)
 {
-    struct peer *peer = &pr->nodes->agent.peers[node];
+    struct peer *peer = &a->peers[node];
 
     if (!peer->out)
-        peer->out = net_dial(pr, peer->address, peer->port, node, false, err);
+        peer->out = net_dial(&a->net, peer->address, peer->port, node, false, err);
     return peer->out;
 }
 
@@ -499,12 +465,11 @@ static void note_broken(struct agent *a, uint32_t node, int err)
     a->any_broken = true;
 }
 
-static void connect_to(struct pmirun *pr, uint32_t node)
+static void connect_to(struct agent *a, uint32_t node)
 {
-    struct agent *a = &pr->nodes->agent;
     int err = 0;
 
-    (void)link_to(pr, node, &err);
+    (void)link_to(a, node, &err);
     if (err && a->peers[node].needed)
         note_broken(a, node, err);
 }
@@ -514,9 +479,8 @@ static void connect_to(struct pmirun *pr, uint32_t node)
  * have ranks of it. The agent connects to them as the job begins, since during a Fence it may take
  * long to get to a handshake.
  */
-static void connect_neighbours(struct pmirun *pr, const struct job *job)
+static void connect_neighbours(struct agent *a, const struct job *job)
 {
-    const struct agent *a = &pr->nodes->agent;
     uint32_t *members = xrealloc(NULL, a->n_nodes * sizeof(*members)), n = 0, me = 0, arity;
     bool *has = xrealloc(NULL, a->n_nodes * sizeof(*has));
 
@@ -531,30 +495,28 @@ static void connect_neighbours(struct pmirun *pr, const struct job *job)
     }
     arity = pmiwire_exchange_arity(n);
     if (me > 0)
-        connect_to(pr, members[(me - 1) / arity]);
+        connect_to(a, members[(me - 1) / arity]);
     for (uint64_t i = (uint64_t)arity * me + 1; i < n && i <= (uint64_t)arity * me + arity; i++)
-        connect_to(pr, members[i]);
+        connect_to(a, members[i]);
     free(members);
     free(has);
 }
 
-/* 0, or 1: enough for now, and exchange_room() follows. */
-static int send_job_frame(struct pmirun *pr, enum message what, uint32_t node, uint32_t job,
-                          const struct iovec *iov, uint32_t n_iov)
+int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
+                     const struct iovec *iov, uint32_t n_iov)
 {
-    struct agent *a = &pr->nodes->agent;
     struct netconn *out;
     int err = 0;
     bool full = false;
 
     a->peers[node].needed = true;
-    msg_begin(&a->frame, what);
+    msg_begin(&a->frame, is_pmix ? MSG_PMIX : MSG_EXCHANGE);
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
-    out = link_to(pr, node, &err);
+    out = link_to(a, node, &err);
     if (out) {
-        err = net_send(pr, out, a->frame.p, a->frame.len);
+        err = net_send(out, a->frame.p, a->frame.len);
         full = net_full(out);
     }
     if (err)
@@ -562,28 +524,14 @@ static int send_job_frame(struct pmirun *pr, enum message what, uint32_t node, u
     return full;
 }
 
-int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                     uint32_t n_iov)
+static void check_links(struct agent *a)
 {
-    return send_job_frame(pr, MSG_EXCHANGE, node, job, iov, n_iov);
-}
-
-int agent_send_pmix(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                    uint32_t n_iov)
-{
-    return send_job_frame(pr, MSG_PMIX, node, job, iov, n_iov);
-}
-
-static void check_links(struct pmirun *pr)
-{
-    struct agent *a = &pr->nodes->agent;
-
     if (!a->any_broken)
         return;
     a->any_broken = false;
     for (uint32_t i = 0; i < a->n_nodes; i++)
         if (a->peers[i].broken)
-            agent_report_lost(pr, i, strerror(-a->peers[i].broken));
+            agent_report_lost(a, i, strerror(-a->peers[i].broken));
 }
 
 /* Keeps a frame until its job is announced: the head announced the job to the sender first. */
@@ -603,17 +551,21 @@ static bool keep_early_frame(struct agent *a, uint32_t from, uint8_t what, uint3
     return true;
 }
 
-static bool deliver_frame(struct pmirun *pr, uint32_t from, uint8_t what, uint32_t number,
+static bool deliver_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t number,
                           const char *p, size_t n)
 {
-    struct job *job = job_by_number(pr, number);
+    const struct job *job = job_by_number(a->jobs, number);
+    int rc;
 
     if (what == MSG_PMIX)
-        return host_frame(pr, from, p, n);
-    return !job || exchange_frame(pr, job, from, p, n); /* else it is over */
+        return host_frame(from, p, n);
+    if (!job) /* it is over */
+        return true;
+    rc = pmiwire_server_frame(job->server, job->id, from, p, n);
+    return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
 }
 
-bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
     const uint8_t what = n > 0 ? *(const uint8_t *)p : 0;
@@ -622,14 +574,13 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     if (n < 5 || (what != MSG_EXCHANGE && what != MSG_PMIX))
         return false;
     number = get_u32(&in);
-    if (what == MSG_PMIX ? host_knows(pr, number) : number < pr->n_jobs)
-        return deliver_frame(pr, node, what, number, in.p, in.left);
-    return keep_early_frame(&pr->nodes->agent, node, what, number, in.p, in.left);
+    if (what == MSG_PMIX ? host_knows(number) : number < a->jobs->n_jobs)
+        return deliver_frame(a, node, what, number, in.p, in.left);
+    return keep_early_frame(a, node, what, number, in.p, in.left);
 }
 
-void agent_take_early(struct pmirun *pr, uint32_t number)
+void agent_take_early(struct agent *a, uint32_t number)
 {
-    struct agent *a = &pr->nodes->agent;
     struct early **p = &a->early;
 
     while (*p) {
@@ -643,27 +594,26 @@ void agent_take_early(struct pmirun *pr, uint32_t number)
         if (a->early_tail == &e->next)
             a->early_tail = p;
         a->early_bytes -= e->n;
-        if (!deliver_frame(pr, e->from, e->what, number, e->bytes, e->n))
-            agent_report_lost(pr, e->from, "its message is invalid");
+        if (!deliver_frame(a, e->from, e->what, number, e->bytes, e->n))
+            agent_report_lost(a, e->from, "its message is invalid");
         free(e);
     }
 }
 
-void agent_begin_exchange(struct pmirun *pr, struct job *job)
+void agent_begin_exchange(struct agent *a, struct job *job)
 {
-    connect_neighbours(pr, job);
-    agent_take_early(pr, job->number);
+    connect_neighbours(a, job);
+    agent_take_early(a, job->number);
 }
 
 /* ---- connections ---- */
 
-static bool on_link_opened(struct pmirun *pr, struct netconn *nc)
+static bool on_link_opened(void *of, struct netconn *nc)
 {
-    struct agent *a = &pr->nodes->agent;
-
+    struct agent *a = of;
     if (nc == a->head) {
         nc->deadline_ns = 0;
-        tell_ready(pr);
+        tell_ready(a);
         return true;
     }
     if (nc->dialled)
@@ -671,22 +621,22 @@ static bool on_link_opened(struct pmirun *pr, struct netconn *nc)
     return nc->ch.peer < a->n_nodes && !a->over;
 }
 
-static bool on_link_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+static bool on_link_frame(void *of, struct netconn *nc, const void *p, size_t n)
 {
-    if (nc == pr->nodes->agent.head)
-        return orders_frame(pr, p, n);
-    return !nc->dialled && agent_heard(pr, nc->ch.peer, p, n);
+    struct agent *a = of;
+    if (nc == a->head)
+        return orders_frame(a, p, n);
+    return !nc->dialled && agent_heard(a, nc->ch.peer, p, n);
 }
 
-static void on_link_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+static void on_link_closed(void *of, struct netconn *nc, const char *why)
 {
-    struct agent *a = &pr->nodes->agent;
-
+    struct agent *a = of;
     if (nc == a->head) {
         if (!a->told)
-            next_address(pr, why);
+            next_address(a, why);
         else
-            head_gone(pr);
+            head_gone(a);
         return;
     }
     if (nc->dialled && a->peers)
@@ -695,45 +645,49 @@ static void on_link_closed(struct pmirun *pr, struct netconn *nc, const char *wh
      * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;
-    agent_report_lost(pr, nc->ch.peer, why);
+    agent_report_lost(a, nc->ch.peer, why);
 }
 
-static void on_link_room(struct pmirun *pr, struct netconn *nc)
+static void on_link_room(void *of, struct netconn *nc)
 {
-    const bool is_head = nc == pr->nodes->agent.head;
+    struct agent *a = of;
 
-    if (!is_head && nc->dialled)
-        exchange_room(pr, nc->ch.peer);
+    if (nc == a->head || !nc->dialled)
+        return;
+    for (const struct job *job = a->jobs->first; job; job = job->next)
+        pmiwire_server_link_ready(job->server, job->id, nc->ch.peer);
+    host_room(nc->ch.peer);
 }
 
 const struct net_ops agent_net_ops = {on_link_opened, on_link_frame, on_link_closed, on_link_room};
 
-void agent_progress(struct pmirun *pr)
+void agent_progress(struct agent *a)
 {
-    check_links(pr);
-    if (timeline_is_due(pr))
-        tell_times(pr);
-}
-
-void agent_report_input(struct pmirun *pr, uint32_t n)
-{
-    agent_tell_number(pr, MSG_TOOK, n);
+    check_links(a);
+    if (timeline_is_due(a->jobs->timeline))
+        tell_times(a);
 }
 
 void agent_set_up(struct pmirun *pr, char **args)
 {
-    static struct nodes nodes;
+    static struct agent agent;
+    struct agent *a = &agent;
 
-    pr->nodes = &nodes;
+    a->opt = &pr->opt;
+    a->jobs = &pr->jobs;
+    a->output = &pr->output;
+    a->input = &pr->input;
+    a->detect = &pr->detect;
     if (args[0])
-        nodes.agent.step = step_join(args[0], args[1] ? args[1] : "");
-    pr->agent = true;
-    net_init(pr, &agent_net_ops);
-    job_note_inherited(pr);
-    if (nodes.agent.step)
-        guard_start(pr);
+        a->step = step_join(args[0], args[1] ? args[1] : "");
+    pr->jobs.agent = pr->input.agent = a;
+    messages.host = a->name;
+    net_init(&a->net, &pr->opt, &agent_net_ops, a);
+    job_note_inherited(&pr->jobs.leftovers);
+    if (a->step)
+        guard_start(&pr->guard);
     else
-        launch_init(pr);
+        launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
     loop_init(pr);
-    start_agent(pr);
+    start_agent(a);
 }

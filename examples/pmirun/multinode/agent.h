@@ -8,10 +8,14 @@
 #include <stdint.h>
 
 #include "../options.h"
-#include "message.h"
+#include "../local/message.h"
 #include "net.h"
 
+struct input;
 struct job;
+struct jobs;
+struct mpi_detect;
+struct output;
 struct rank;
 
 /* Another agent. */
@@ -34,6 +38,12 @@ struct early {
 };
 
 struct agent {
+    struct options *opt; /* the head's, as far as an agent needs them */
+    struct jobs *jobs;   /* with the ranks here alone; no decisions */
+    struct output *output;
+    struct input *input;
+    struct mpi_detect *detect;
+    struct net net;
     struct source boot; /* stdin: its end is the head's */
     struct netconn *head;
     uint32_t node, n_nodes;
@@ -59,22 +69,21 @@ struct agent {
 };
 
 /* orders.c: an order of the head; false: malformed */
-bool orders_frame(struct pmirun *pr, const void *p, size_t n);
+bool orders_frame(struct agent *a, const void *p, size_t n);
 
 /* agent.c */
 extern const struct net_ops agent_net_ops;
-void agent_progress(struct pmirun *pr); /* as nodes_X() of role.h */
-bool agent_may_end(struct pmirun *pr);
-bool agent_ended(struct pmirun *pr);
+void agent_progress(struct agent *a); /* as nodes_X() of role.h */
+bool agent_may_end(struct agent *a);
+bool agent_ended(struct agent *a);
 /* Begins a message to the head, which agent_tell() sends. */
-struct msg *agent_msg(struct pmirun *pr, enum message what);
-void agent_tell(struct pmirun *pr);
-void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
+struct msg *agent_msg(struct agent *a, enum message what);
+void agent_tell(struct agent *a);
 /* A job has begun: makes links to its neighbours, takes the frames that came early. */
-void agent_begin_exchange(struct pmirun *pr, struct job *job);
+void agent_begin_exchange(struct agent *a, struct job *job);
 /* A job without a rank here has begun: takes the frames that came early. */
-void agent_take_early(struct pmirun *pr, uint32_t number);
+void agent_take_early(struct agent *a, uint32_t number);
 /* Handles a message of another agent; false: malformed. */
-bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
+bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n);
 
 #endif

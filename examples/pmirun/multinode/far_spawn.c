@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PMI spawn on several nodes: carries a request from an agent to the head, and the answer back. */
-#include "nodes.h"
+#include "agent.h"
+#include "head.h"
 
 #include <stdlib.h>
 
+#include "../local/job.h"
+#include "../local/role.h"
 #include "../local/spawn.h"
 
 /* ---- an agent ---- */
@@ -17,10 +20,10 @@ static void add_pairs(struct msg *m, const struct pmiwire_keyval *kv, uint32_t n
     }
 }
 
-void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
+void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
                  uint64_t token)
 {
-    struct msg *m = agent_msg(pr, MSG_SPAWN);
+    struct msg *m = agent_msg(a, MSG_SPAWN);
 
     msg_u64(m, token);
     msg_u32(m, by->job->number);
@@ -37,7 +40,7 @@ void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_
         add_pairs(m, cmd->info, cmd->n_info);
     }
     add_pairs(m, req->preput, req->n_preput);
-    agent_tell(pr);
+    agent_tell(a);
 }
 
 /* ---- the head ---- */
@@ -61,7 +64,7 @@ static void get_cmd(struct msg_in *in, struct pmiwire_spawn_cmd *cmd)
     }
 }
 
-static void tell_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int err,
+static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
                          const char *kvsname)
 {
     struct msg m = {0};
@@ -70,16 +73,16 @@ static void tell_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int e
     msg_u64(&m, token);
     msg_u32(&m, (uint32_t)err);
     msg_string(&m, kvsname);
-    nodes_tell(pr, &pr->nodes->head.nodes[node], &m);
+    nodes_tell(h, &h->nodes[node], &m);
     msg_free(&m);
 }
 
-void head_answer_spawn(struct pmirun *pr, const struct job *job, int err)
+void head_answer_spawn(struct head *h, const struct job *job, int err)
 {
-    tell_spawned(pr, job->spawn_node, job->spawn_token, err, job->kvsname);
+    tell_spawned(h, job->spawn_node, job->spawn_token, err, job->kvsname);
 }
 
-bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in)
+bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in)
 {
     struct pmiwire_spawn_cmd *cmds;
     struct pmiwire_spawn req = {0};
@@ -90,9 +93,9 @@ bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct
     for (uint32_t i = 0; i < req.n_cmds; i++)
         get_cmd(in, &cmds[i]);
     if (!in->bad) {
-        rc = spawn_begin(pr, by, &req, token, in); /* what is left are the preputs */
+        rc = spawn_begin(h->detect, by, &req, token, in); /* what is left are the preputs */
         if (rc != PMIWIRE_PENDING)
-            tell_spawned(pr, by->node, token, rc, NULL);
+            tell_spawned(h, by->node, token, rc, NULL);
     }
     for (uint32_t i = 0; i < req.n_cmds; i++) {
         free((void *)(uintptr_t)cmds[i].argv);

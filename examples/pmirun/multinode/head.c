@@ -3,41 +3,47 @@
  * The head's handlers for messages of agents. A message must concern the agent's own ranks. An
  * invalid one ends its connection, and the node is lost.
  */
-#include "nodes.h"
+#include "head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../local/host.h"
-#include "../local/mpir.h"
-#include "../local/spawn.h"
+#include "../local/input.h"
+#include "../local/job.h"
 #include "../local/mpi_detect.h"
+#include "../local/mpir.h"
+#include "../local/progress.h"
+#include "../local/role.h"
+#include "../local/spawn.h"
+#include "../local/timeline.h"
+#include "names.h"
 #include "step.h"
 
-static struct node *node_of_conn(struct pmirun *pr, const struct netconn *nc)
+static struct node *node_of_conn(struct head *h, const struct netconn *nc)
 {
-    return nc->ch.peer < pr->opt.n_nodes ? &pr->nodes->head.nodes[nc->ch.peer] : NULL;
+    return nc->ch.peer < h->jobs->opt->n_nodes ? &h->nodes[nc->ch.peer] : NULL;
 }
 
-static bool on_agent_opened(struct pmirun *pr, struct netconn *nc)
+static bool on_agent_opened(void *of, struct netconn *nc)
 {
-    struct node *node = node_of_conn(pr, nc);
+    struct head *h = of;
+    struct node *node = node_of_conn(h, nc);
 
-    return node && !node->link && !node->done && !node->lost && !pr->nodes->head.ending;
+    return node && !node->link && !node->done && !node->lost && !h->ending;
 }
 
 /* A connection becomes its node's link by its first message, which names the try: an agent of an
  * abandoned try may connect late, and must not pass for the next try's agent. */
-static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, struct msg_in *in)
+static bool on_try(struct head *h, struct netconn *nc, struct node *node, struct msg_in *in)
 {
     const uint32_t try = get_u32(in);
 
-    if (in->bad || node->link || node->done || node->lost || pr->nodes->head.ending)
+    if (in->bad || node->link || node->done || node->lost || h->ending)
         return false;
-    if (!starters_came(pr, node->id, try)) {
-        trace(pr, "node %u (%s): the agent of try %u connected too late", node->id, node->name,
-              try);
+    if (!starters_came(h, node->id, try)) {
+        trace("node %u (%s): the agent of try %u connected too late", node->id, node->name, try);
         return false;
     }
     node->link = nc;
@@ -45,15 +51,16 @@ static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, str
     return true;
 }
 
-static void on_agent_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+static void on_agent_closed(void *of, struct netconn *nc, const char *why)
 {
-    struct node *node = node_of_conn(pr, nc);
+    struct head *h = of;
+    struct node *node = node_of_conn(h, nc);
 
     if (node && node->link == nc)
-        nodes_lost(pr, node, why);
+        nodes_lost(h, node, why);
 }
 
-static bool on_agent_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_agent_ready(struct head *h, struct node *node, struct msg_in *in)
 {
     char *name;
 
@@ -65,28 +72,28 @@ static bool on_agent_ready(struct pmirun *pr, struct node *node, struct msg_in *
         free(name);
         return false;
     }
-    if ((pr->opt.launch == LAUNCH_SRUN || pr->opt.launch == LAUNCH_STEP) && name[0]) {
+    if ((h->jobs->opt->launch == LAUNCH_SRUN || h->jobs->opt->launch == LAUNCH_STEP) && name[0]) {
         free(node->name);
         node->name = name;
     } else {
         free(name);
     }
-    nodes_ready(pr, node);
+    nodes_ready(h, node);
     return true;
 }
 
-static struct job *get_job(struct pmirun *pr, struct msg_in *in)
+static struct job *get_job(struct head *h, struct msg_in *in)
 {
-    struct job *job = job_by_number(pr, get_u32(in));
+    struct job *job = job_by_number(h->jobs, get_u32(in));
 
     in->bad = in->bad || !job;
     return job;
 }
 
 /* A rank of this node. */
-static struct rank *get_rank(struct pmirun *pr, const struct node *node, struct msg_in *in)
+static struct rank *get_rank(struct head *h, const struct node *node, struct msg_in *in)
 {
-    struct job *job = get_job(pr, in);
+    struct job *job = get_job(h, in);
     uint32_t number = get_u32(in);
 
     if (in->bad || number >= job->n_ranks || job->node_of[number] != node->id) {
@@ -96,7 +103,7 @@ static struct rank *get_rank(struct pmirun *pr, const struct node *node, struct 
     return &job->ranks[number];
 }
 
-static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_started(struct head *h, struct rank *r, struct msg_in *in)
 {
     uint32_t pid = get_u32(in);
 
@@ -106,46 +113,45 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
     r->state = RANK_RUNNING;
     r->job->n_launched++;
     r->job->n_live++;
-    pr->n_live++;
-    progress_count(pr, PROGRESS_STARTED);
-    if (pr->opt.launch != LAUNCH_STEP) { /* whose output is Slurm's */
+    h->jobs->n_live++;
+    progress_count(h->jobs->progress, PROGRESS_STARTED);
+    if (h->jobs->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
         r->out.remote = r->err.remote = true;
-        pr->output.n_streams += 2;
-        if (!output_begin(pr, r))
-            job_stop(pr, STATUS_OUTPUT);
+        h->output->n_streams += 2;
+        if (!output_begin(h->output, r))
+            job_stop(h->jobs, STATUS_OUTPUT);
     }
-    trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
-          head_node_name(pr, r->node));
+    trace("%u:%u pid %u started on %s", r->job->number, r->number, pid, head_node_name(h, r->node));
     return true;
 }
 
-static bool on_launched(struct pmirun *pr, struct job *job)
+static bool on_launched(struct head *h, struct job *job)
 {
     if (job->n_launching == 0)
         return false;
     if (--job->n_launching > 0)
         return true;
     if (job->number == 0)
-        pr->at.launch_end = clock_ns() - pr->start_ns;
+        h->jobs->at.launch_end = run_ns();
     if (job->spawned && !job->abandoned)
-        spawn_launched(pr, job, 0);
+        spawn_launched(job, 0);
     if (job->number == 0)
-        mpir_publish(pr, job);
+        mpir_publish(job);
     return true;
 }
 
-static bool on_rank_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_rank_state(struct head *h, struct rank *r, struct msg_in *in)
 {
     uint32_t state = get_u32(in);
 
     if (in->bad || state > PMIWIRE_CONN_FAILED)
         return false;
-    job_rank_state(pr, r, state);
+    job_rank_state(r, state);
     return true;
 }
 
 /* PMIx clients of other nodes may have asked for this event. */
-static void tell_ended(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+static void tell_ended(struct head *h, const struct rank *r, const siginfo_t *si)
 {
     struct msg m = {0};
 
@@ -154,13 +160,13 @@ static void tell_ended(struct pmirun *pr, const struct rank *r, const siginfo_t 
     msg_u32(&m, r->number);
     msg_u32(&m, host_end_of(r, si));
     msg_u32(&m, (uint32_t)si->si_status);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
         if (i != r->node)
-            nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+            nodes_tell(h, &h->nodes[i], &m);
     msg_free(&m);
 }
 
-static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_exited(struct head *h, struct rank *r, struct msg_in *in)
 {
     siginfo_t si = {0};
 
@@ -169,26 +175,26 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (in->bad || r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
         (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
-    if (r->job->number == 0 && r->number == pr->opt.stdin_rank)
-        input_close(pr);
-    job_rank_exited(pr, r, &si);
-    if (r->job->way == MPI_PMIX && !pr->stopping)
-        tell_ended(pr, r, &si);
+    if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
+        input_close(h->input);
+    job_rank_exited(r, &si);
+    if (r->job->way == MPI_PMIX && !h->jobs->stopping)
+        tell_ended(h, r, &si);
     return true;
 }
 
-static bool on_rank_abort(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_rank_abort(struct head *h, struct rank *r, struct msg_in *in)
 {
     int32_t code = (int32_t)get_u32(in);
     char *text = get_string(in);
 
     if (!in->bad)
-        job_rank_aborted(pr, r, code, text);
+        job_rank_aborted(r, code, text);
     free(text);
     return !in->bad;
 }
 
-static bool on_rank_output(struct pmirun *pr, struct node *node, struct rank *r, struct msg_in *in)
+static bool on_rank_output(struct head *h, struct node *node, struct rank *r, struct msg_in *in)
 {
     uint32_t which = get_u32(in) - 1;
     struct stream *st = which ? &r->err : &r->out;
@@ -198,106 +204,119 @@ static bool on_rank_output(struct pmirun *pr, struct node *node, struct rank *r,
     p = get_text(in, &n);
     if (in->bad || which > 1)
         return false;
-    output_remote(pr, st, p, n);
+    output_remote(h->output, st, p, n);
     node->owed[which] += (uint32_t)n;
-    if (pr->output.n_full[which] == 0) /* a node's ranks share its credit */
-        head_give_room(pr, which);
+    if (h->output->n_full[which] == 0) /* a node's ranks share its credit */
+        head_give_room(h, which);
     return true;
 }
 
-static bool on_say(struct pmirun *pr, struct msg_in *in)
+/* Its ranks have got bytes of stdin. */
+static bool on_took(struct head *h, struct node *node, struct msg_in *in)
+{
+    const struct options *opt = h->jobs->opt;
+    uint64_t least = node->input_took += get_u32(in);
+
+    for (uint32_t i = 0; i < opt->n_nodes && opt->stdin_rank == STDIN_ALL; i++)
+        if (h->nodes[i].input_took < least)
+            least = h->nodes[i].input_took;
+    input_taken(h->input, least);
+    return !in->bad;
+}
+
+static bool on_say(struct head *h, struct msg_in *in)
 {
     size_t n;
     const char *p = get_text(in, &n);
 
-    output_text(pr, p, n);
+    print_text(p, n);
     return !in->bad;
 }
 
-static bool on_node_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
+static bool on_node_lost(struct head *h, const struct node *by, struct msg_in *in)
 {
     uint32_t other = get_u32(in);
     char *why = get_string(in), text[256];
-    bool ok = !in->bad && other < pr->opt.n_nodes && other != by->id;
+    bool ok = !in->bad && other < h->jobs->opt->n_nodes && other != by->id;
 
-    if (ok && !pr->stopping && !pr->nodes->head.ending) {
+    if (ok && !h->jobs->stopping && !h->ending) {
         snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
                  why);
-        nodes_lost(pr, &pr->nodes->head.nodes[other], text);
+        nodes_lost(h, &h->nodes[other], text);
     }
     free(why);
     return ok;
 }
 
-static bool on_agent_done(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_agent_done(struct head *h, struct node *node, struct msg_in *in)
 {
-    if (!pr->nodes->head.ending || get_u32(in) != NODE_COUNTERS)
+    if (!h->ending || get_u32(in) != NODE_COUNTERS)
         return false;
     for (uint32_t i = 0; i < NODE_COUNTERS; i++)
-        pr->nodes->head.counters.each[i] += get_u64(in);
-    nodes_done(pr, node);
+        h->counters.each[i] += get_u64(in);
+    nodes_done(h, node);
     return !in->bad;
 }
 
-static bool on_rank_stuck(struct pmirun *pr, struct msg_in *in)
+static bool on_rank_stuck(struct head *h, struct msg_in *in)
 {
     uint32_t number = get_u32(in), rank = get_u32(in), coll = get_u32(in), why = get_u32(in);
-    struct job *job = job_by_number(pr, number);
+    struct job *job = job_by_number(h->jobs, number);
 
-    if (in->bad || (!job && !job_was(pr, number)) || (job && rank >= job->n_ranks))
+    if (in->bad || (!job && !job_was(h->jobs, number)) || (job && rank >= job->n_ranks))
         return false;
     if (job)
-        job_stuck(pr, job, rank, coll, why);
+        job_stuck(job, rank, coll, why);
     return true;
 }
 
-static bool on_rank(struct pmirun *pr, struct node *node, uint8_t what, struct msg_in *in)
+static bool on_rank(struct head *h, struct node *node, uint8_t what, struct msg_in *in)
 {
-    struct rank *r = get_rank(pr, node, in);
+    struct rank *r = get_rank(h, node, in);
 
     if (!r)
         return false;
     switch (what) {
-    case MSG_STARTED: return on_started(pr, r, in);
-    case MSG_STATE: return on_rank_state(pr, r, in);
-    case MSG_EXIT: return on_exited(pr, r, in);
-    case MSG_ABORT: return on_rank_abort(pr, r, in);
-    default: return on_rank_output(pr, node, r, in);
+    case MSG_STARTED: return on_started(h, r, in);
+    case MSG_STATE: return on_rank_state(h, r, in);
+    case MSG_EXIT: return on_exited(h, r, in);
+    case MSG_ABORT: return on_rank_abort(h, r, in);
+    default: return on_rank_output(h, node, r, in);
     }
 }
 
-static bool on_spawn_request(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
-    struct rank *r = get_rank(pr, node, in);
+    struct rank *r = get_rank(h, node, in);
 
-    return r && head_spawn_asked(pr, r, token, in);
+    return r && head_spawn_asked(h, r, token, in);
 }
 
-static bool on_job_report(struct pmirun *pr, uint8_t what, struct msg_in *in)
+static bool on_job_report(struct head *h, uint8_t what, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
-    struct job *job = job_by_number(pr, number);
+    struct job *job = job_by_number(h->jobs, number);
     int32_t err;
 
     if (!job) /* a node without ranks of a spawn that has failed meanwhile */
-        return !in->bad && what == MSG_LAUNCHED && job_was(pr, number);
+        return !in->bad && what == MSG_LAUNCHED && job_was(h->jobs, number);
     if (what == MSG_LAUNCHED)
-        return on_launched(pr, job);
+        return on_launched(h, job);
     if (!job->spawned || job->n_gave_up == job->n_members)
         return false;
     err = (int32_t)get_u32(in);
     if (in->bad || err >= 0)
         return false;
     job->n_gave_up++;
-    job_abandon(pr, job, err);
+    job_abandon(job, err);
     return true;
 }
 
 /* All nodes must choose the same way: ranks of different ways cannot find each other. */
-static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
+static bool on_chose(struct head *h, const struct node *node, struct msg_in *in)
 {
-    struct job *job = get_job(pr, in);
+    struct job *job = get_job(h, in);
     struct job other = {0};
     bool ok;
 
@@ -309,73 +328,73 @@ static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *
         job->way = other.way;
         job->misled = other.misled;
         job->way_why = other.way_why;
-        way_report(pr, job);
+        mpi_detect_report(job);
         return true;
     }
-    if (ok && other.way != job->way && !pr->stopping && !job->abandoned) {
-        say(pr,
-            "%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
+    if (ok && other.way != job->way && !h->jobs->stopping && !job->abandoned) {
+        say("%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
             "or install the same on all; stopping the job",
-            node->name, way_name(&other), other.way_why, way_name(job), job->way_why);
-        job_stop(pr, STATUS_NOEXEC);
+            node->name, mpi_detect_name(&other), other.way_why, mpi_detect_name(job), job->way_why);
+        job_stop(h->jobs, STATUS_NOEXEC);
     }
     free(other.way_why);
     return ok;
 }
 
-static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
+static bool on_status(struct head *h, uint8_t what, struct msg_in *in)
 {
     uint32_t status = get_u32(in);
 
     if (in->bad || status > 255)
         return false;
     if (what == MSG_FATAL)
-        job_stop(pr, (int)status);
+        job_stop(h->jobs, (int)status);
     else
-        job_set_status(pr, (int)status);
+        job_set_status(h->jobs, (int)status);
     return true;
 }
 
-static bool on_agent_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n)
 {
+    struct head *h = of;
     struct msg_in in = {(const char *)p + 1, n - 1, false};
-    struct node *node = node_of_conn(pr, nc);
+    struct node *node = node_of_conn(h, nc);
     uint8_t what = n ? *(const uint8_t *)p : 0;
 
     if (node->link != nc)
-        return what == MSG_TRY && on_try(pr, nc, node, &in);
+        return what == MSG_TRY && on_try(h, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
-        !(what == MSG_RANKS && pr->opt.launch == LAUNCH_STEP))
+        !(what == MSG_RANKS && h->jobs->opt->launch == LAUNCH_STEP))
         return false;
     node->heard = true;
     switch (what) {
-    case MSG_READY: return on_agent_ready(pr, node, &in);
-    case MSG_SAY: return on_say(pr, &in);
+    case MSG_READY: return on_agent_ready(h, node, &in);
+    case MSG_SAY: return on_say(h, &in);
     case MSG_STARTED:
     case MSG_STATE:
     case MSG_EXIT:
     case MSG_ABORT:
-    case MSG_OUTPUT: return on_rank(pr, node, what, &in);
+    case MSG_OUTPUT: return on_rank(h, node, what, &in);
     case MSG_LAUNCHED:
-    case MSG_FAILED: return on_job_report(pr, what, &in);
-    case MSG_CHOSE: return on_chose(pr, node, &in);
-    case MSG_TOOK: head_input_room(pr, node, get_u32(&in)); return !in.bad;
-    case MSG_NAME: return names_asked(pr, node, &in);
-    case MSG_TIMES: return timeline_heard(pr, node->id, &in);
-    case MSG_STUCK: return on_rank_stuck(pr, &in);
-    case MSG_SPAWN: return on_spawn_request(pr, node, &in);
-    case MSG_RANKS: return step_ranks(pr, node, &in);
+    case MSG_FAILED: return on_job_report(h, what, &in);
+    case MSG_CHOSE: return on_chose(h, node, &in);
+    case MSG_TOOK: return on_took(h, node, &in);
+    case MSG_NAME: return names_asked(h, node, &in);
+    case MSG_TIMES: return timeline_heard(h->jobs->timeline, node->id, &in);
+    case MSG_STUCK: return on_rank_stuck(h, &in);
+    case MSG_SPAWN: return on_spawn_request(h, node, &in);
+    case MSG_RANKS: return step_ranks(h, node, &in);
     case MSG_HERE: return true;
     case MSG_FATAL:
-    case MSG_STATUS: return on_status(pr, what, &in);
-    case MSG_LOST: return on_node_lost(pr, node, &in);
-    case MSG_DONE: return on_agent_done(pr, node, &in);
+    case MSG_STATUS: return on_status(h, what, &in);
+    case MSG_LOST: return on_node_lost(h, node, &in);
+    case MSG_DONE: return on_agent_done(h, node, &in);
     default: return false;
     }
 }
 
 /* Messages to agents have limits of their own. */
-static void on_agent_room(struct pmirun *pr, struct netconn *nc)
+static void on_agent_room(void *of, struct netconn *nc)
 {
 }
 

@@ -13,10 +13,14 @@
 #include <sys/types.h>
 
 #include "../local/loop.h"
-#include "message.h"
+#include "../local/message.h"
 #include "net.h"
 
+struct input;
 struct job;
+struct jobs;
+struct mpi_detect;
+struct output;
 struct rank;
 
 struct node {
@@ -59,7 +63,15 @@ struct starter {
     size_t len;
 };
 
+/* Its ranks are those of all nodes: their agents' messages are the events of the jobs. */
 struct head {
+    struct jobs *jobs;
+    struct output *output;
+    struct input *input;
+    struct mpi_detect *detect;    /* for jobs that ranks spawn */
+    const sigset_t *orig_mask;    /* of signals, for starters */
+    struct pmiwire_server *names; /* what ranks have published */
+    struct net net;
     struct node *nodes;
     struct starter *starters;
     uint32_t n_starters;
@@ -84,28 +96,23 @@ struct head {
 extern const struct net_ops head_net_ops;
 
 /* starter.c: how agents get to their nodes */
-void starters_init(struct pmirun *pr, const char *self); /* self: this program's path */
-void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
+void starters_init(struct head *h, const char *self); /* self: this program's path */
+void starters_more(struct head *h);                   /* starts those whose turn it is */
 /* An agent of that try has connected. False: the try is abandoned; another agent replaces it. */
-bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
+bool starters_came(struct head *h, uint32_t node, uint32_t try);
 /* No agent has connected from that node: `how`, with advice; to be freed. */
-char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
-bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
-void starters_stop(struct pmirun *pr); /* those that have brought no agent */
+char *starters_silent(const struct head *h, uint32_t node, const char *how);
+bool starters_end(struct head *h);  /* closes their stdin; false: some run */
+void starters_stop(struct head *h); /* those that have brought no agent */
 
 /* nodes.c */
-bool nodes_send_input(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
-void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m);
-void nodes_tell_all(struct pmirun *pr, const struct msg *m);
-void nodes_ready(struct pmirun *pr, struct node *node);
-void nodes_lost(struct pmirun *pr, struct node *node, const char *why);
-void nodes_done(struct pmirun *pr, struct node *node);
+void nodes_tell(struct head *h, struct node *node, const struct msg *m);
+void nodes_tell_all(struct head *h, const struct msg *m);
+void nodes_ready(struct head *h, struct node *node);
+void nodes_lost(struct head *h, struct node *node, const char *why);
+void nodes_done(struct head *h, struct node *node);
 
 /* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
-bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
-
-/* far_input.c: sends stdin as the agents whose ranks get it have room */
-void head_input_start(struct pmirun *pr);
-void head_input_room(struct pmirun *pr, struct node *node, uint32_t n);
+bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in);
 
 #endif

@@ -8,12 +8,12 @@
 
 #include <pmiwire/server.h>
 
+struct head;
 struct msg_in;
 struct node;
-struct pmirun;
 
 /* The head; an agent's question to it, false if it is malformed. */
-int names_init(struct pmirun *pr);
-bool names_asked(struct pmirun *pr, struct node *node, struct msg_in *in);
+int names_init(struct head *h);
+bool names_asked(struct head *h, struct node *node, struct msg_in *in);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "net.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -14,6 +14,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "../options.h"
+
 #define NEVER_S        1e9 /* the longest --node-timeout, which 0 stands for */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
@@ -23,13 +25,15 @@ static void die_of_sodium(void)
     die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
 }
 
-void net_init(struct pmirun *pr, const struct net_ops *ops)
+void net_init(struct net *net, const struct options *opt, const struct net_ops *ops, void *of)
 {
     sodium_set_misuse_handler(die_of_sodium);
     if (sodium_init() < 0)
         die(STATUS_RESOURCES, "libsodium cannot be initialized");
-    pr->nodes->net.ops = ops;
-    pr->nodes->net.listener.fd = -1;
+    net->opt = opt;
+    net->ops = ops;
+    net->of = of;
+    net->listener.fd = -1;
 }
 
 /* ---- addresses ---- */
@@ -90,15 +94,15 @@ char *net_own_addresses(void)
 
 /* ---- the life of a connection ---- */
 
-uint64_t net_patience(const struct pmirun *pr)
+uint64_t net_timeout(const struct net *net)
 {
-    return (uint64_t)((pr->opt.node_s > 0 ? pr->opt.node_s : NEVER_S) * 1e9);
+    return (uint64_t)((net->opt->node_s > 0 ? net->opt->node_s : NEVER_S) * 1e9);
 }
 
 /* Where there is another address to try. */
-static uint64_t hasty_patience(const struct pmirun *pr)
+static uint64_t short_timeout(const struct net *net)
 {
-    const uint64_t ns = net_patience(pr) / 5;
+    const uint64_t ns = net_timeout(net) / 5;
 
     return ns < 5 * NS_PER_S ? ns : 5 * NS_PER_S;
 }
@@ -125,18 +129,18 @@ static void set_options(const struct options *opt, int fd)
                    sizeof(options[i].value));
 }
 
-static void listen_later(struct pmirun *pr)
+static void listen_later(struct net *net)
 {
-    pr->nodes->net.listen_ns =
-        pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / 5 : 0;
+    net->listen_ns =
+        net->opt->node_s > 0 ? loop.now_ns + (uint64_t)(net->opt->node_s * 1e9) / 5 : 0;
 }
 
-static void net_deadlines(struct pmirun *pr);
-static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events);
+static void net_deadlines(void *of);
+static void on_net_event(void *of, struct source *src, uint32_t events);
 
-bool net_shaking(const struct pmirun *pr)
+bool net_shaking(const struct net *net)
 {
-    for (const struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next)
+    for (const struct netconn *nc = net->conns; nc; nc = nc->next)
         if (!nc->dead && nc->dialled && nc->deadline_ns)
             return true;
     return false;
@@ -144,16 +148,16 @@ bool net_shaking(const struct pmirun *pr)
 
 /* Time to connect, or for the handshake. When it has passed, a fifth of it is added: the other side
  * may have answered while we were stopped or busy, and its answer must be read first. */
-static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)
+static void give_time(struct netconn *nc, uint64_t ns)
 {
-    nc->patience_ns = ns;
-    nc->deadline_ns = pr->now_ns + ns - ns / 5;
+    nc->timeout_ns = ns;
+    nc->deadline_ns = loop.now_ns + ns - ns / 5;
     nc->warned = false;
-    timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
+    timer_call_sooner(&nc->net->deadline, nc->deadline_ns, net_deadlines, nc->net);
 }
 
 /* Takes fd. */
-static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t peer,
+static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t peer,
                                 const struct sockaddr *sa, socklen_t len, int *err)
 {
     struct netconn *nc = calloc(1, sizeof(*nc));
@@ -161,10 +165,10 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
 
     *err = -ENOMEM;
     if (nc)
-        *err = channel_init(&nc->ch, &pr->nodes->net.self, dials, peer);
+        *err = channel_init(&nc->ch, &net->self, dials, peer);
     if (*err == 0) {
-        nc->src = (struct source){on_net_event, fd};
-        *err = loop_add(pr, &nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        nc->src = (struct source){on_net_event, net, fd};
+        *err = loop_add(&nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
     if (*err) {
         if (nc)
@@ -173,22 +177,23 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
         close(fd);
         return NULL;
     }
-    set_options(&pr->opt, fd);
+    nc->net = net;
+    set_options(net->opt, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = nc->armed = dials;
-    give_time(pr, nc, net_patience(pr));
-    if (!pr->nodes->net.listen_ns)
-        listen_later(pr);
-    nc->next = pr->nodes->net.conns;
-    pr->nodes->net.conns = nc;
+    give_time(nc, net_timeout(net));
+    if (!net->listen_ns)
+        listen_later(net);
+    nc->next = net->conns;
+    net->conns = nc;
     return nc;
 }
 
-static void on_net_connection(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_net_connection(void *of, struct source *src, uint32_t events);
 
-int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
+int net_listen(struct net *net, const char *address, uint16_t *port)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len;
@@ -206,11 +211,11 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
         return rc;
     }
     *port = ntohs(((struct sockaddr_in *)&ss)->sin_port); /* where IPv6 has it too */
-    pr->nodes->net.listener = (struct source){on_net_connection, fd};
-    return loop_add(pr, &pr->nodes->net.listener, EPOLLIN);
+    net->listener = (struct source){on_net_connection, net, fd};
+    return loop_add(&net->listener, EPOLLIN);
 }
 
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err)
 {
     struct sockaddr_storage ss = {0};
@@ -228,35 +233,35 @@ struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, 
             close(fd);
         return NULL;
     }
-    nc = new_conn(pr, fd, true, peer, (struct sockaddr *)&ss, len, err);
+    nc = new_conn(net, fd, true, peer, (struct sockaddr *)&ss, len, err);
     if (nc && hasty)
-        give_time(pr, nc, hasty_patience(pr));
+        give_time(nc, short_timeout(net));
     return nc;
 }
 
-void net_close(struct pmirun *pr, struct netconn *nc)
+void net_close(struct netconn *nc)
 {
     if (nc->dead)
         return;
     if (!nc->dialled && nc->deadline_ns)
-        pr->nodes->net.n_strangers--;
-    loop_close(pr, &nc->src);
-    nc->dead = pr->nodes->net.any_dead = true;
+        nc->net->n_strangers--;
+    loop_close(&nc->src);
+    nc->dead = nc->net->any_dead = true;
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
-void net_free_closed(struct pmirun *pr)
+void net_free_closed(struct net *net)
 {
-    struct netconn **p = &pr->nodes->net.conns;
+    struct netconn **p = &net->conns;
 
-    if (!pr->nodes->net.any_dead)
+    if (!net->any_dead)
         return;
-    pr->nodes->net.any_dead = false;
+    net->any_dead = false;
     while (*p) {
         struct netconn *nc = *p;
 
         if (!nc->dead || nc->dirty) {
-            pr->nodes->net.any_dead |= nc->dead;
+            net->any_dead |= nc->dead;
             p = &nc->next;
             continue;
         }
@@ -267,87 +272,86 @@ void net_free_closed(struct pmirun *pr)
 }
 
 /* The connection breaks; this side has not closed it. */
-static void conn_broken(struct pmirun *pr, struct netconn *nc, const char *why)
+static void conn_broken(struct netconn *nc, const char *why)
 {
     bool stranger = !nc->dialled && nc->deadline_ns;
 
     if (nc->dead)
         return;
-    net_close(pr, nc);
+    net_close(nc);
     if (!stranger) {
-        pr->nodes->net.ops->closed(pr, nc, why);
-    } else if (pr->nodes->net.n_complaints < MAX_COMPLAINTS) {
-        say(pr, "a connection from %s is refused: %s", nc->name, why);
-        if (++pr->nodes->net.n_complaints == MAX_COMPLAINTS)
-            say(pr, "further connections are refused silently");
+        nc->net->ops->closed(nc->net->of, nc, why);
+    } else if (nc->net->n_complaints < MAX_COMPLAINTS) {
+        say("a connection from %s is refused: %s", nc->name, why);
+        if (++nc->net->n_complaints == MAX_COMPLAINTS)
+            say("further connections are refused silently");
     }
 }
 
 static bool on_channel_opened(void *ctx, struct channel *c)
 {
-    struct pmirun *pr = ctx;
+    struct net *net = ctx;
     struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
 
-    if (!pr->nodes->net.ops->opened(pr, nc))
+    if (!net->ops->opened(net->of, nc))
         return false;
     if (!nc->dialled)
-        pr->nodes->net.n_strangers--;
+        net->n_strangers--;
     nc->deadline_ns = 0;
     return true;
 }
 
 static bool on_channel_frame(void *ctx, struct channel *c, const void *p, size_t n)
 {
-    struct pmirun *pr = ctx;
+    const struct net *net = ctx;
     struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
 
-    return nc->dead || pr->nodes->net.ops->frame(pr, nc, p, n);
+    return nc->dead || net->ops->frame(net->of, nc, p, n);
 }
 
 static void on_replayed(void *ctx, struct channel *c, uint64_t number)
 {
-    struct pmirun *pr = ctx;
     const struct netconn *nc =
         (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
 
-    say(pr, "frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
-        nc->name);
+    say("frame %llu from %s is refused: replayed or forged", (unsigned long long)number, nc->name);
 }
 
 static const struct channel_ops channel_ops = {on_channel_opened, on_channel_frame, on_replayed};
 
-static void drop_oldest_stranger(struct pmirun *pr)
+static void drop_oldest_stranger(struct net *net)
 {
     struct netconn *oldest = NULL;
 
-    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next)
+    for (struct netconn *nc = net->conns; nc; nc = nc->next)
         if (!nc->dead && !nc->dialled && nc->deadline_ns &&
             (!oldest || nc->deadline_ns <= oldest->deadline_ns))
             oldest = nc;
     if (oldest)
-        conn_broken(pr, oldest, "too many unauthenticated connections");
+        conn_broken(oldest, "too many unauthenticated connections");
 }
 
-static void on_net_connection(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_net_connection(void *of, struct source *src, uint32_t events)
 {
+    struct net *net = of;
     for (int i = 0; i < 64; i++) {
         struct sockaddr_storage ss = {0};
         socklen_t len = sizeof(ss);
         int fd = accept4(src->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
-            pr->nodes->net.n_strangers) { /* silent strangers shut no peer out */
-            drop_oldest_stranger(pr);
+            net->n_strangers) { /* silent strangers shut no peer out */
+            drop_oldest_stranger(net);
             continue;
         }
         if (fd < 0)
             return;
-        if (pr->nodes->net.n_strangers >= NET_MAX_STRANGERS + pr->opt.n_nodes)
-            drop_oldest_stranger(pr);
-        if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
-            pr->nodes->net.n_strangers++;
+        if (net->n_strangers >= NET_MAX_STRANGERS + net->opt->n_nodes)
+            drop_oldest_stranger(net);
+        if (new_conn(net, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
+            net->n_strangers++;
         else
-            say(pr, "cannot accept a connection: %s", strerror(-err));
+            say("cannot accept a connection: %s", strerror(-err));
     }
 }
 
@@ -366,14 +370,14 @@ bool net_full(struct netconn *nc)
 }
 
 /* Polls for room in the socket: to write queued bytes, or to report the room. */
-static void conn_arm(struct pmirun *pr, struct netconn *nc, bool out)
+static void conn_arm(struct netconn *nc, bool out)
 {
     if (out != nc->armed)
-        loop_mod(pr, &nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        loop_mod(&nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
     nc->armed = out;
 }
 
-static void net_conn_flush(struct pmirun *pr, struct netconn *nc)
+static void net_conn_flush(struct netconn *nc)
 {
     const void *p;
     size_t n;
@@ -384,38 +388,39 @@ static void net_conn_flush(struct pmirun *pr, struct netconn *nc)
         if (w > 0) {
             channel_sent(&nc->ch, (size_t)w);
         } else if (errno == EAGAIN) {
-            conn_arm(pr, nc, true);
+            conn_arm(nc, true);
             return;
         } else if (errno != EINTR) {
-            conn_broken(pr, nc, strerror(errno));
+            conn_broken(nc, strerror(errno));
         }
     }
     if (!nc->dead && !nc->connecting)
-        conn_arm(pr, nc, nc->full && has_room(nc));
+        conn_arm(nc, nc->full && has_room(nc));
 }
 
-void net_flush(struct pmirun *pr)
+void net_flush(struct net *net)
 {
-    while (pr->nodes->net.dirty) {
-        struct netconn *nc = pr->nodes->net.dirty;
+    while (net->dirty) {
+        struct netconn *nc = net->dirty;
 
-        pr->nodes->net.dirty = nc->next_dirty;
+        net->dirty = nc->next_dirty;
         nc->dirty = false;
-        net_conn_flush(pr, nc);
+        net_conn_flush(nc);
     }
 }
 
-static void make_dirty(struct nodes *nodes, struct netconn *nc)
+static void make_dirty(struct netconn *nc)
 {
+    struct net *net = nc->net;
+
     if (nc->dirty)
         return;
     nc->dirty = true;
-    nc->next_dirty = nodes->net.dirty;
-    nodes->net.dirty = nc;
+    nc->next_dirty = net->dirty;
+    net->dirty = nc;
 }
 
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
-              const void *p, size_t n)
+int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
 {
     struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
     int rc;
@@ -424,37 +429,36 @@ int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t he
         return -EPIPE;
     rc = channel_send(&nc->ch, iov, n ? 2 : 1);
     if (rc == 0)
-        make_dirty(pr->nodes, nc);
+        make_dirty(nc);
     return rc;
 }
 
-int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    return net_send2(pr, nc, p, n, NULL, 0);
+    return net_send2(nc, p, n, NULL, 0);
 }
 
-static void net_conn_read(struct pmirun *pr, struct netconn *nc)
+static void net_conn_read(struct netconn *nc)
 {
-    ssize_t n = recv(nc->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+    ssize_t n = recv(nc->src.fd, loop.scratch, SCRATCH_BYTES, MSG_DONTWAIT);
     int rc;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        conn_broken(pr, nc,
-                    n < 0             ? strerror(errno)
-                    : nc->deadline_ns ? "it left before it identified itself"
-                                      : "it closed the connection");
+        conn_broken(nc, n < 0             ? strerror(errno)
+                        : nc->deadline_ns ? "it left before it identified itself"
+                                          : "it closed the connection");
         return;
     }
-    rc = channel_input(&nc->ch, pr->scratch, (size_t)n, &channel_ops, pr);
+    rc = channel_input(&nc->ch, loop.scratch, (size_t)n, &channel_ops, nc->net);
     if (rc)
-        conn_broken(pr, nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
+        conn_broken(nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
     else
-        make_dirty(pr->nodes, nc);
+        make_dirty(nc);
 }
 
-static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_net_event(void *of, struct source *src, uint32_t events)
 {
     struct netconn *nc = (struct netconn *)src;
     int err = 0;
@@ -462,32 +466,32 @@ static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events)
 
     if (nc->connecting) {
         if (getsockopt(nc->src.fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 || err) {
-            conn_broken(pr, nc, strerror(err ? err : errno));
+            conn_broken(nc, strerror(err ? err : errno));
             return;
         }
         if (!(events & EPOLLOUT))
             return;
         nc->connecting = false;
-        give_time(pr, nc, net_patience(pr));
+        give_time(nc, net_timeout(nc->net));
     }
     if (events & EPOLLOUT)
-        net_conn_flush(pr, nc);
+        net_conn_flush(nc);
     if (!nc->dead && nc->full && has_room(nc)) {
         nc->full = false;
-        pr->nodes->net.ops->room(pr, nc);
-        make_dirty(pr->nodes, nc);
+        nc->net->ops->room(nc->net->of, nc);
+        make_dirty(nc);
     }
     if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        net_conn_read(pr, nc);
+        net_conn_read(nc);
 }
 
 /* Finds links with bytes that the peer has not acknowledged for too long. */
-static void find_silence(struct pmirun *pr)
+static void find_silence(struct net *net)
 {
     char why[64];
 
-    snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
-    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
+    snprintf(why, sizeof(why), "it has been silent for %g s", net->opt->node_s);
+    for (struct netconn *nc = net->conns; nc; nc = nc->next) {
         struct tcp_info info = {0};
         socklen_t len = sizeof(info);
 
@@ -495,31 +499,32 @@ static void find_silence(struct pmirun *pr)
             getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
             continue;
         if ((info.tcpi_unacked || info.tcpi_probes) &&
-            info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
-            conn_broken(pr, nc, why);
+            info.tcpi_last_ack_recv > net->opt->node_s * 1e3)
+            conn_broken(nc, why);
     }
 }
 
-static void net_deadlines(struct pmirun *pr)
+static void net_deadlines(void *of)
 {
-    if (pr->nodes->net.listen_ns && pr->now_ns >= pr->nodes->net.listen_ns) {
-        find_silence(pr);
-        listen_later(pr);
+    struct net *net = of;
+
+    if (net->listen_ns && loop.now_ns >= net->listen_ns) {
+        find_silence(net);
+        listen_later(net);
     }
-    timer_sooner(pr, &pr->nodes->net.deadline, pr->nodes->net.listen_ns, net_deadlines);
-    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
+    timer_call_sooner(&net->deadline, net->listen_ns, net_deadlines, net);
+    for (struct netconn *nc = net->conns; nc; nc = nc->next) {
         if (nc->dead || !nc->deadline_ns)
             continue;
-        if (pr->now_ns >= nc->deadline_ns && nc->warned) {
-            conn_broken(pr, nc,
-                        nc->connecting ? "no answer" : "it did not identify itself in time");
+        if (loop.now_ns >= nc->deadline_ns && nc->warned) {
+            conn_broken(nc, nc->connecting ? "no answer" : "it did not identify itself in time");
             continue;
         }
-        if (pr->now_ns >= nc->deadline_ns) {
-            nc->deadline_ns = pr->now_ns + nc->patience_ns / 5;
+        if (loop.now_ns >= nc->deadline_ns) {
+            nc->deadline_ns = loop.now_ns + nc->timeout_ns / 5;
             nc->warned = true;
         }
-        timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
+        timer_call_sooner(&net->deadline, nc->deadline_ns, net_deadlines, net);
     }
-    net_free_closed(pr);
+    net_free_closed(net);
 }

@@ -22,16 +22,19 @@
 #include "../local/timer.h"
 #include "channel.h"
 
+struct options;
+
 #define NET_MAX_STRANGERS 256u       /* and one for each node */
 #define NET_QUEUE_BYTES   (1u << 20) /* waiting on a connection that is not full */
 
 struct netconn {
     struct source src;
+    struct net *net;
     struct channel ch;
     bool dialled, connecting, armed, dirty, dead;
     bool full;            /* net_full() said so, and ops->room() follows */
     bool warned;          /* its deadline has passed once */
-    uint64_t patience_ns; /* what it was given */
+    uint64_t timeout_ns;  /* what it was given */
     uint64_t deadline_ns; /* the handshake must be over by then; 0: it is */
     char name[80];        /* the other end's address, in words */
     struct netconn *next, *next_dirty;
@@ -39,16 +42,18 @@ struct netconn {
 
 /* Callbacks of a head or an agent. */
 struct net_ops {
-    bool (*opened)(struct pmirun *pr, struct netconn *nc); /* false: not welcome */
-    bool (*frame)(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
-    void (*closed)(struct pmirun *pr, struct netconn *nc,
+    bool (*opened)(void *of, struct netconn *nc); /* false: not welcome */
+    bool (*frame)(void *of, struct netconn *nc, const void *p, size_t n);
+    void (*closed)(void *of, struct netconn *nc,
                    const char *why); /* one that was open, or dialled. Not after net_close() */
-    void (*room)(struct pmirun *pr, struct netconn *nc); /* it is not full any more */
+    void (*room)(void *of, struct netconn *nc); /* it is not full any more */
 };
 
 struct net {
+    const struct options *opt; /* --node-timeout */
     struct channel_self self;
     const struct net_ops *ops;
+    void *of; /* handed to them: the head or the agent */
     struct source listener;
     struct netconn *conns, *dirty;
     struct timer deadline; /* when to look at handshakes or for silence */
@@ -58,28 +63,27 @@ struct net {
 };
 
 /* Call it first: it initializes libsodium too. Exits on failure. */
-void net_init(struct pmirun *pr, const struct net_ops *ops);
+void net_init(struct net *net, const struct options *opt, const struct net_ops *ops, void *of);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
-int net_listen(struct pmirun *pr, const char *address, uint16_t *port);
+int net_listen(struct net *net, const char *address, uint16_t *port);
 /* NULL: no valid address, or out of memory or descriptors (*err). Else opened() or closed()
  * follows. `hasty`: give up soon, since there is another address to try. */
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err);
-int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
-              const void *p, size_t n);
-void net_close(struct pmirun *pr, struct netconn *nc);
+int net_send(struct netconn *nc, const void *p, size_t n);
+int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n);
+void net_close(struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
 bool net_full(struct netconn *nc);
-bool net_shaking(const struct pmirun *pr);      /* is a dialled connection not open yet? */
-uint64_t net_patience(const struct pmirun *pr); /* --node-timeout in ns; never is very long */
+bool net_shaking(const struct net *net);     /* is a dialled connection not open yet? */
+uint64_t net_timeout(const struct net *net); /* --node-timeout in ns; never is very long */
 /* The numeric address of either end; empty when there is none. */
 void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 /* This machine's addresses, numeric, blanks between them, the loopback's last. */
 char *net_own_addresses(void);
 
-void net_flush(struct pmirun *pr);
-void net_free_closed(struct pmirun *pr);
+void net_flush(struct net *net);
+void net_free_closed(struct net *net);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The head's nodes: its orders to agents, and the loss of a node. */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "head.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../local/pmirun.h"
+#include "agent.h"
+#include "names.h"
 #include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
@@ -30,65 +33,44 @@
 
 extern char **environ;
 
-const char *head_node_name(const struct pmirun *pr, uint32_t node)
+const char *head_node_name(const struct head *h, uint32_t node)
 {
-    return pr->nodes->head.nodes[node].name;
+    return h->nodes[node].name;
 }
 
 /* ---- orders to agents ---- */
 
-void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m)
+void nodes_tell(struct head *h, struct node *node, const struct msg *m)
 {
-    int rc =
-        node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* its loss is reported already */
+    int rc = node->link ? net_send(node->link, m->p, m->len) : 0; /* its loss is reported already */
 
     if (rc && rc != -EPIPE)
-        nodes_lost(pr, node, strerror(-rc));
+        nodes_lost(h, node, strerror(-rc));
 }
 
-void nodes_tell_all(struct pmirun *pr, const struct msg *m)
+void nodes_tell_all(struct head *h, const struct msg *m)
 {
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-        nodes_tell(pr, &pr->nodes->head.nodes[i], m);
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+        nodes_tell(h, &h->nodes[i], m);
 }
 
-static void tell_number(struct pmirun *pr, enum message what, uint32_t number)
+void head_order(struct head *h, enum message what, uint32_t number)
 {
     struct msg m = {0};
 
     msg_begin(&m, what);
     msg_u32(&m, number);
-    nodes_tell_all(pr, &m);
+    nodes_tell_all(h, &m);
     msg_free(&m);
 }
 
-void head_signal_ranks(struct pmirun *pr, int sig)
-{
-    tell_number(pr, MSG_SIGNAL, (uint32_t)sig);
-}
-
-void head_stop_launch(struct pmirun *pr)
-{
-    tell_number(pr, MSG_STOP, 0);
-}
-
-void head_abandon_job(struct pmirun *pr, const struct job *job)
-{
-    tell_number(pr, MSG_ABANDON, job->number);
-}
-
-void head_announce_end(struct pmirun *pr, const struct job *job)
-{
-    tell_number(pr, MSG_OVER, job->number);
-}
-
-void head_give_room(struct pmirun *pr, bool is_err)
+void head_give_room(struct head *h, bool is_err)
 {
     const uint32_t which = is_err;
     struct msg m = {0};
 
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        struct node *node = &pr->nodes->head.nodes[i];
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+        struct node *node = &h->nodes[i];
 
         if (node->owed[which] < OWED_MIN)
             continue;
@@ -96,25 +78,25 @@ void head_give_room(struct pmirun *pr, bool is_err)
         msg_u32(&m, which + 1);
         msg_u32(&m, node->owed[which]);
         node->owed[which] = 0;
-        nodes_tell(pr, node, &m);
+        nodes_tell(h, node, &m);
     }
     msg_free(&m);
 }
 
-bool nodes_send_input(struct pmirun *pr, const char *p, size_t n)
+bool head_send_input(struct head *h, const char *p, size_t n)
 {
-    const uint32_t rank = pr->opt.stdin_rank;
+    const uint32_t rank = h->jobs->opt->stdin_rank;
     struct msg m = {0};
     bool any = false;
 
     msg_begin(&m, MSG_INPUT);
     msg_text(&m, p, n);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        struct node *node = &pr->nodes->head.nodes[i];
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+        struct node *node = &h->nodes[i];
 
-        if (!node->link || (rank != STDIN_ALL && pr->jobs->ranks[rank].node != i))
+        if (!node->link || (rank != STDIN_ALL && h->jobs->first->ranks[rank].node != i))
             continue;
-        nodes_tell(pr, node, &m);
+        nodes_tell(h, node, &m);
         any = true;
     }
     msg_free(&m);
@@ -124,21 +106,21 @@ bool nodes_send_input(struct pmirun *pr, const char *p, size_t n)
 /* ---- jobs ---- */
 
 /* The nodes named in `hosts`, in this order, or all; 0: a name is not a node of ours. */
-static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t *nodes)
+static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t *nodes)
 {
     uint32_t n = 0, i;
     char *list, *save = NULL;
 
     if (!hosts) {
-        for (; n < pr->opt.n_nodes; n++)
+        for (; n < h->jobs->opt->n_nodes; n++)
             nodes[n] = n;
         return n;
     }
     list = xprintf("%s", hosts);
-    for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save)) {
-        for (i = 0; i < pr->opt.n_nodes && strcmp(h, head_node_name(pr, i)) != 0; i++)
+    for (char *w = strtok_r(list, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
+        for (i = 0; i < h->jobs->opt->n_nodes && strcmp(w, head_node_name(h, i)) != 0; i++)
             ;
-        if (i == pr->opt.n_nodes || n == pr->opt.n_nodes) {
+        if (i == h->jobs->opt->n_nodes || n == h->jobs->opt->n_nodes) {
             n = 0;
             break;
         }
@@ -150,9 +132,8 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
 
 /* Ranks fill the slots of the first node, then of the next. Cyclic: each node with free slots gets
  * one rank at a time. After the last node it begins again. */
-static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_of)
+static void place_by_slots(const struct options *opt, uint32_t n, uint32_t *node_of)
 {
-    const struct options *opt = &pr->opt;
     uint32_t *left = xrealloc(NULL, opt->n_nodes * sizeof(*left)), k = 0;
 
     while (k < n) {
@@ -175,17 +156,17 @@ static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_o
     free(left);
 }
 
-bool head_place_ranks(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
+bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
 {
-    uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
-             n_nodes = named_nodes(pr, hosts, nodes);
+    uint32_t *nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*nodes)),
+             n_nodes = named_nodes(h, hosts, nodes);
 
     for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
          i++) { /* the first ones get the remainder */
         uint32_t here = n / n_nodes + (i < n % n_nodes);
 
         for (uint32_t j = 0; j < here; j++)
-            node_of[pr->opt.cyclic ? j * n_nodes + i : k++] = nodes[i];
+            node_of[h->jobs->opt->cyclic ? j * n_nodes + i : k++] = nodes[i];
     }
     free(nodes);
     return n_nodes > 0;
@@ -232,12 +213,12 @@ static void put_placement(struct msg *m, const struct job *job)
  * Announces a job to nodes without a rank of it, where PMIx clients may name it. They confirm
  * before the spawner gets its answer: libpmix must know a namespace before clients connect to it.
  */
-static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
+static void tell_space(struct head *h, struct job *job, const bool *has)
 {
     struct msg m = {0};
 
     if (job->way != MPI_PMIX &&
-        (job->number > 0 || pr->opt.mpi == MPI_PMI || pr->opt.mpi == MPI_OPENMPI))
+        (job->number > 0 || h->jobs->opt->mpi == MPI_PMI || h->jobs->opt->mpi == MPI_OPENMPI))
         return;
     msg_begin(&m, MSG_SPACE);
     msg_u32(&m, job->number);
@@ -247,21 +228,21 @@ static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
     for (uint32_t i = 0; i < job->n_apps; i++)
         msg_u32(&m, job->apps[i].n_procs);
     put_placement(&m, job);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
         if (has[i])
             continue;
         job->n_launching++;
-        nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+        nodes_tell(h, &h->nodes[i], &m);
     }
     msg_free(&m);
 }
 
-void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
+void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
-    bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
+    bool *has = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*has));
     struct msg m = {0};
 
-    memset(has, 0, pr->opt.n_nodes * sizeof(*has));
+    memset(has, 0, h->jobs->opt->n_nodes * sizeof(*has));
 
     msg_begin(&m, MSG_JOB);
     msg_u32(&m, job->number);
@@ -280,13 +261,13 @@ void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *pr
         msg_u32(&m, 0);
     for (uint32_t i = 0; i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
         job->n_members += has[i];
     job->n_launching = job->n_members;
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
         if (has[i])
-            nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
-    tell_space(pr, job, has);
+            nodes_tell(h, &h->nodes[i], &m);
+    tell_space(h, job, has);
     free(has);
     msg_free(&m);
 }
@@ -294,13 +275,14 @@ void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *pr
 /* ---- the beginning ---- */
 
 /* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
-static void lose_silent(struct pmirun *pr)
+static void lose_silent(void *of)
 {
-    struct head *h = &pr->nodes->head;
-    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
+    struct head *h = of;
+    char *how = xprintf("no answer within %g s", h->jobs->opt->start_s + h->jobs->opt->wait_s),
+         *why;
     uint32_t n = 0, first = 0;
 
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
         if (h->nodes[i].ready)
             continue;
         if (n++ == 0)
@@ -310,11 +292,11 @@ static void lose_silent(struct pmirun *pr)
     }
     if (n > 1 + NAMED)
         how = xappend(how, " and %u more", n - 1 - NAMED);
-    why = starters_silent(pr, first, how);
+    why = starters_silent(h, first, how);
     free(how);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
         if (!h->nodes[i].ready)
-            nodes_lost(pr, &h->nodes[i], why);
+            nodes_lost(h, &h->nodes[i], why);
     free(why);
 }
 
@@ -337,9 +319,8 @@ static void check_limit(const struct options *opt)
             n_nodes, (unsigned long long)need, (unsigned long long)lim.rlim_max);
 }
 
-static void start_head(struct pmirun *pr)
+static void start_head(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
     static char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *cwd = getcwd(NULL, 0);
@@ -352,27 +333,28 @@ static void start_head(struct pmirun *pr)
     if (!cwd)
         die(STATUS_NOEXEC, "cannot find the working directory for the nodes: %s", strerror(errno));
     free(cwd);
-    check_limit(&pr->opt);
-    net_init(pr, &head_net_ops);
-    randombytes_buf(pr->nodes->net.self.secret, CHANNEL_SECRET_BYTES);
-    randombytes_buf(pr->nodes->net.self.job, CHANNEL_JOB_BYTES);
-    pr->nodes->net.self.id = CHANNEL_HEAD;
-    rc = net_listen(pr, pr->opt.launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
+    check_limit(h->jobs->opt);
+    net_init(&h->net, h->jobs->opt, &head_net_ops, h);
+    randombytes_buf(h->net.self.secret, CHANNEL_SECRET_BYTES);
+    randombytes_buf(h->net.self.job, CHANNEL_JOB_BYTES);
+    h->net.self.id = CHANNEL_HEAD;
+    rc = net_listen(&h->net, h->jobs->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
         die(STATUS_RESOURCES, "cannot listen: %s", strerror(-rc));
-    h->nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*h->nodes));
-    memset(h->nodes, 0, pr->opt.n_nodes * sizeof(*h->nodes));
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+    h->nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*h->nodes));
+    memset(h->nodes, 0, h->jobs->opt->n_nodes * sizeof(*h->nodes));
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
         h->nodes[i].id = i;
-        h->nodes[i].name = pr->opt.n_hosts && pr->opt.launch != LAUNCH_SRUN
-                               ? xprintf("%s", pr->opt.hosts[i])
+        h->nodes[i].name = h->jobs->opt->n_hosts && h->jobs->opt->launch != LAUNCH_SRUN
+                               ? xprintf("%s", h->jobs->opt->hosts[i])
                                : xprintf("node%u", i);
     }
-    timer_set(pr, &h->start,
-              pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
-                  (uint64_t)(pr->opt.wait_s * 1e9),
-              lose_silent);
-    starters_init(pr, self);
+    timer_call(&h->start,
+               loop.now_ns +
+                   (uint64_t)((h->jobs->opt->start_s > 0 ? h->jobs->opt->start_s : NEVER_S) * 1e9) +
+                   (uint64_t)(h->jobs->opt->wait_s * 1e9),
+               lose_silent, h);
+    starters_init(h, self);
 }
 
 /* True for variables whose value belongs to the node. */
@@ -389,7 +371,7 @@ static bool is_of_node(const char *var)
     return false;
 }
 
-static void tell_setup(struct pmirun *pr)
+static void tell_setup(struct head *h)
 {
     char *cwd = getcwd(NULL, 0);
     struct msg m = {0};
@@ -398,44 +380,45 @@ static void tell_setup(struct pmirun *pr)
     for (char **e = environ; *e; e++)
         n += !is_of_node(*e);
     msg_begin(&m, MSG_SETUP);
-    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
-                    (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
-                    (uint32_t)pr->opt.as_hydra << 4 | pr->opt.design << 5 |
-                    (uint32_t)pr->timeline.on << 9);
-    msg_u32(&m, pr->opt.stdin_rank);
-    msg_u32(&m, pr->opt.mpi);
-    msg_u32(&m, (uint32_t)pr->opt.report_bindings | (uint32_t)(pr->opt.launch == LAUNCH_FORK) << 1);
-    msg_string(&m, pr->opt.map_by);
-    msg_string(&m, pr->opt.bind_to);
-    msg_string(&m, pr->opt.topology);
-    msg_u32(&m, (uint32_t)pr->opt.universe_size);
-    msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
-    msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));
-    msg_u64(&m, pr->opt.shm_max_bytes);
+    msg_u32(&m, (uint32_t)h->jobs->opt->use_port | (uint32_t)h->jobs->opt->no_shm << 1 |
+                    (uint32_t)h->jobs->opt->pmi_1_2 << 2 | (uint32_t)h->jobs->opt->verbose << 3 |
+                    (uint32_t)h->jobs->opt->as_hydra << 4 | h->jobs->opt->design << 5 |
+                    (uint32_t)h->jobs->timeline->on << 9);
+    msg_u32(&m, h->jobs->opt->stdin_rank);
+    msg_u32(&m, h->jobs->opt->mpi);
+    msg_u32(&m, (uint32_t)h->jobs->opt->report_bindings |
+                    (uint32_t)(h->jobs->opt->launch == LAUNCH_FORK) << 1);
+    msg_string(&m, h->jobs->opt->map_by);
+    msg_string(&m, h->jobs->opt->bind_to);
+    msg_string(&m, h->jobs->opt->topology);
+    msg_u32(&m, (uint32_t)h->jobs->opt->universe_size);
+    msg_u64(&m, (uint64_t)(h->jobs->opt->stall_s * 1e9));
+    msg_u64(&m, (uint64_t)(h->jobs->opt->get_s * 1e9));
+    msg_u64(&m, h->jobs->opt->shm_max_bytes);
     msg_string(&m, cwd);
     msg_u32(&m, n);
     for (char **e = environ; *e; e++)
         if (!is_of_node(*e))
             msg_string(&m, *e);
-    timeline_asked(pr);
-    nodes_tell_all(pr, &m);
+    timeline_asked(h->jobs->timeline, h->jobs->opt->n_nodes);
+    nodes_tell_all(h, &m);
     msg_free(&m);
     free(cwd);
 }
 
 /* Sends each agent's address to all. */
-static void tell_peers(struct pmirun *pr)
+static void tell_peers(struct head *h)
 {
-    const struct node *nodes = pr->nodes->head.nodes;
+    const struct node *nodes = h->nodes;
     struct msg m = {0};
 
     msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, pr->opt.n_nodes);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+    msg_u32(&m, h->jobs->opt->n_nodes);
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
         msg_string(&m, nodes[i].address);
         msg_u32(&m, nodes[i].port);
     }
-    nodes_tell_all(pr, &m);
+    nodes_tell_all(h, &m);
     msg_free(&m);
 }
 
@@ -444,224 +427,236 @@ static void tell_peers(struct pmirun *pr)
  * stopped or hangs; so the head asks. It counts questions, not time: a head that was stopped itself
  * has not asked meanwhile.
  */
-static void ask_all(struct pmirun *pr);
+static void ask_all(void *of);
 
-static void ask_later(struct pmirun *pr)
+static void ask_later(struct head *h)
 {
-    if (pr->opt.node_s > 0)
-        timer_set(pr, &pr->nodes->head.ask,
-                  pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1), ask_all);
+    if (h->jobs->opt->node_s > 0)
+        timer_call(&h->ask, loop.now_ns + (uint64_t)(h->jobs->opt->node_s * 1e9) / (ASKS + 1),
+                   ask_all, h);
 }
 
-static void ask_all(struct pmirun *pr)
+static void ask_all(void *of)
 {
+    struct head *h = of;
     char why[64];
 
-    if (pr->nodes->head.ending)
+    if (h->ending)
         return;
-    ask_later(pr);
+    ask_later(h);
 
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        struct node *node = &pr->nodes->head.nodes[i];
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+        struct node *node = &h->nodes[i];
 
         node->n_unanswered = node->heard ? 0 : node->n_unanswered + 1;
         node->heard = false;
-        snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
+        snprintf(why, sizeof(why), "it has been silent for %g s", h->jobs->opt->node_s);
         if (node->link && node->n_unanswered >= ASKS)
-            nodes_lost(pr, node, why);
+            nodes_lost(h, node, why);
     }
-    tell_number(pr, MSG_ASK, 0);
+    head_order(h, MSG_ASK, 0);
 }
 
-void nodes_ready(struct pmirun *pr, struct node *node)
+void nodes_ready(struct head *h, struct node *node)
 {
     node->ready = true;
-    timeline_node(pr, node->id, TIMELINE_READY);
-    trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
-    if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
+    timeline_node(h->jobs->timeline, node->id, TIMELINE_READY);
+    trace("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
+    if (++h->n_ready < h->jobs->opt->n_nodes || h->jobs->stopping)
         return;
-    timer_set(pr, &pr->nodes->head.start, 0, NULL);
-    ask_later(pr);
-    tell_setup(pr);
-    tell_peers(pr);
-    if (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr)) {
-        job_stop(pr, STATUS_NODE);
+    timer_set(&h->start, 0);
+    ask_later(h);
+    tell_setup(h);
+    tell_peers(h);
+    if (h->jobs->opt->launch == LAUNCH_STEP && !step_is_whole(h)) {
+        job_stop(h->jobs, STATUS_NODE);
         return;
     }
-    pr->at.launch_begin = pr->now_ns - pr->start_ns;
-    head_launch_job(pr, pr->jobs, NULL);
-    head_input_start(pr);
+    h->jobs->at.launch_begin = loop.now_ns - loop.start_ns;
+    head_launch_job(h, h->jobs->first, NULL);
+    if (h->jobs->opt->stdin_rank != STDIN_NONE)
+        input_start(h->input);
 }
 
 /* ---- the end ---- */
 
-static void forget_ranks(struct pmirun *pr, uint32_t node)
+static void forget_ranks(struct head *h, uint32_t node)
 {
-    for (struct job *job = pr->jobs; job; job = job->next) {
+    for (struct job *job = h->jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_ranks; i++) {
             struct rank *r = &job->ranks[i];
 
             if (r->node != node)
                 continue;
-            output_close(pr, &r->out);
-            output_close(pr, &r->err);
+            output_close(h->output, &r->out);
+            output_close(h->output, &r->err);
             if (r->state != RANK_RUNNING)
                 continue;
             r->state = RANK_EXITED;
             job->n_live--;
-            pr->n_live--;
+            h->jobs->n_live--;
         }
     }
 }
 
-void nodes_lost(struct pmirun *pr, struct node *node, const char *why)
+void nodes_lost(struct head *h, struct node *node, const char *why)
 {
     if (node->lost || node->done)
         return;
     node->lost = true;
-    timeline_node(pr, node->id, TIMELINE_LOST);
+    timeline_node(h->jobs->timeline, node->id, TIMELINE_LOST);
     if (node->link) {
-        net_close(pr, node->link);
+        net_close(node->link);
         node->link = NULL;
     }
-    if (!pr->stopping && !pr->nodes->head.ending)
-        say(pr, "node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
+    if (!h->jobs->stopping && !h->ending)
+        say("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
     else
-        trace(pr, "node %u (%s) is lost: %s", node->id, node->name, why);
-    forget_ranks(pr, node->id);
-    if (!pr->nodes->head.ending || pr->stopping)
-        job_stop(pr, STATUS_NODE);
+        trace("node %u (%s) is lost: %s", node->id, node->name, why);
+    forget_ranks(h, node->id);
+    if (!h->ending || h->jobs->stopping)
+        job_stop(h->jobs, STATUS_NODE);
 }
 
-void nodes_done(struct pmirun *pr, struct node *node)
+void nodes_done(struct head *h, struct node *node)
 {
     node->done = true;
-    forget_ranks(pr, node->id);
-    net_close(pr, node->link); /* the agent waits for that */
+    forget_ranks(h, node->id);
+    net_close(node->link); /* the agent waits for that */
     node->link = NULL;
 }
 
-static void begin_end(struct pmirun *pr)
+static void begin_end(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
     h->ending = true;
-    timer_set(pr, &h->start, 0, NULL);
-    timer_set(pr, &pr->timeout, 0, NULL); /* --timeout is for processes, not for readers */
-    timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
-    input_close(pr);
-    tell_number(pr, MSG_END, 0);
-    starters_stop(pr);
+    timer_set(&h->start, 0);
+    timer_set(&h->jobs->timeout, 0); /* --timeout is for processes, not for readers */
+    timer_set(&h->end, loop.now_ns + END_NS);
+    input_close(h->input);
+    head_order(h, MSG_END, 0);
+    starters_stop(h);
 }
 
-/* Agents cannot end while readers of our output hold up their ranks' last words. */
-static void settle_end(struct pmirun *pr)
+/* Agents cannot end while readers of our output delay their ranks' output. */
+static void settle_end(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
-    if (!pr->output.n_full[0] && !pr->output.n_full[1])
+    if (!h->output->n_full[0] && !h->output->n_full[1])
         return;
-    if (!pr->stopping || !pr->hasty)
-        timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
-    else if (timer_passed(pr, &pr->drain) && !timer_passed(pr, &h->end))
-        timer_set(pr, &h->end, pr->now_ns, NULL);
+    if (!h->jobs->stopping || !h->jobs->hasty)
+        timer_set(&h->end, loop.now_ns + END_NS);
+    else if (timer_passed(&h->jobs->drain) && !timer_passed(&h->end))
+        timer_set(&h->end, loop.now_ns);
 }
 
-static bool head_may_end(struct pmirun *pr)
+static bool head_may_end(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
     bool waits = false;
 
     if (!h->ending) {
-        for (const struct job *job = pr->jobs; job && !pr->stopping; job = job->next)
+        for (const struct job *job = h->jobs->first; job && !h->jobs->stopping; job = job->next)
             if (!job->abandoned && (job->n_launching || h->start.waits))
                 return false;
-        begin_end(pr);
+        begin_end(h);
     }
-    settle_end(pr);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        if (h->nodes[i].link && timer_passed(pr, &h->end))
-            nodes_lost(pr, &h->nodes[i], "it does not end");
+    settle_end(h);
+    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+        if (h->nodes[i].link && timer_passed(&h->end))
+            nodes_lost(h, &h->nodes[i], "it does not end");
         waits = waits || h->nodes[i].link;
     }
     if (waits)
         return false;
     if (!h->reap.at)
-        timer_set(pr, &h->reap, pr->now_ns + REAP_NS, NULL);
-    return starters_end(pr) || timer_passed(pr, &h->reap);
+        timer_set(&h->reap, loop.now_ns + REAP_NS);
+    return starters_end(h) || timer_passed(&h->reap);
 }
 
 /* What no message and no timer brings about. */
-static void head_progress(struct pmirun *pr)
+static void head_progress(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
-    starters_more(pr);
-    if (pr->stopping && pr->n_live && !h->ending && pr->drain.at &&
-        pr->now_ns >= pr->drain.at + HUNG_NS)
-        for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-            nodes_lost(pr, &h->nodes[i], "its ranks do not end");
+    starters_more(h);
+    if (h->jobs->stopping && h->jobs->n_live && !h->ending && h->jobs->drain.at &&
+        loop.now_ns >= h->jobs->drain.at + HUNG_NS)
+        for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+            nodes_lost(h, &h->nodes[i], "its ranks do not end");
 }
 
-void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
+void head_stats(const struct head *h, struct pmiwire_stats_server *s)
 {
-    *s = pr->nodes->head.counters.stats;
+    *s = h->counters.stats;
 }
 
 /* ---- what the loop calls (role.h) ---- */
 
-void nodes_progress(struct pmirun *pr)
+static struct net *net_of(const struct jobs *jobs)
 {
-    if (pr->head)
-        head_progress(pr);
-    else
-        agent_progress(pr);
+    return jobs->head ? &jobs->head->net : jobs->agent ? &jobs->agent->net : NULL;
 }
 
-void nodes_flush(struct pmirun *pr)
+void nodes_progress(const struct jobs *jobs)
 {
-    net_flush(pr);
+    if (jobs->head)
+        head_progress(jobs->head);
+    if (jobs->agent)
+        agent_progress(jobs->agent);
 }
 
-void nodes_free_closed(struct pmirun *pr)
+void nodes_flush(const struct jobs *jobs)
 {
-    net_free_closed(pr);
+    if (net_of(jobs))
+        net_flush(net_of(jobs));
 }
 
-bool nodes_may_end(struct pmirun *pr)
+void nodes_free_closed(const struct jobs *jobs)
 {
-    return pr->head ? head_may_end(pr) : agent_may_end(pr);
+    if (net_of(jobs))
+        net_free_closed(net_of(jobs));
 }
 
-bool nodes_ended(struct pmirun *pr)
+bool nodes_may_end(const struct jobs *jobs)
 {
-    return pr->head || agent_ended(pr);
+    return (!jobs->head || head_may_end(jobs->head)) &&
+           (!jobs->agent || agent_may_end(jobs->agent));
 }
 
-void nodes_stop(struct pmirun *pr)
+bool nodes_ended(const struct jobs *jobs)
 {
-    sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
+    return !jobs->agent || agent_ended(jobs->agent);
+}
+
+void nodes_stop(const struct jobs *jobs)
+{
+    if (jobs->head)
+        pmiwire_server_destroy(jobs->head->names);
+    if (net_of(jobs))
+        sodium_memzero(&net_of(jobs)->self, sizeof(net_of(jobs)->self));
 }
 
 void head_set_up(struct pmirun *pr)
 {
-    static struct nodes nodes;
+    static struct head head;
+    struct head *h = &head;
     uint32_t *node_of;
     int err;
 
-    pr->nodes = &nodes;
-    pr->head = true;
+    h->jobs = &pr->jobs;
+    h->output = &pr->output;
+    h->input = &pr->input;
+    h->detect = &pr->detect;
+    h->orig_mask = &pr->signals.orig_mask;
+    pr->jobs.head = pr->input.head = h;
+    pr->timeline.of_nodes = true;
     (void)open_standard(); /* a failure comes again below */
-    job_note_inherited(pr);
+    job_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
-        place_by_slots(pr, pr->opt.n_procs, node_of);
+        place_by_slots(&pr->opt, pr->opt.n_procs, node_of);
     else
-        head_place_ranks(pr, pr->opt.n_procs, NULL, node_of);
-    job_create_first(pr, node_of);
-    err = names_init(pr);
+        head_place_ranks(h, pr->opt.n_procs, NULL, node_of);
+    job_create_first(&pr->jobs, node_of);
+    err = names_init(h);
     if (err)
         die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
-    start_head(pr);
+    start_head(h);
 }

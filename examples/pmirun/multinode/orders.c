@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The head's orders to an agent. */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "agent.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,11 +12,17 @@
 #include <pmiwire/exchange.h>
 
 #include "../local/host.h"
+#include "../local/input.h"
+#include "../local/job.h"
 #include "../local/launch.h"
+#include "../local/mpi_detect.h"
+#include "../local/pmi.h"
+#include "../local/port.h"
+#include "../local/role.h"
 #include "../local/program.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
-#include "../local/mpi_detect.h"
+#include "../local/timeline.h"
 #include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -42,16 +48,16 @@ static char *get_option(struct msg_in *in)
     return NULL;
 }
 
-static void start_own_server(struct pmirun *pr)
+static void start_own_server(struct agent *a)
 {
-    int err = pmi_init(pr);
+    int err = pmi_init(a->jobs->pmi);
 
-    if (err == 0 && pr->opt.use_port)
-        err = port_init(pr);
+    if (err == 0 && a->opt->use_port)
+        err = port_init(a->jobs->pmi->port);
     if (err) {
-        say(pr, "cannot start the PMI server: %s; stopping the job", any_strerror(err));
-        job_stop(pr, STATUS_RESOURCES);
-        pr->nodes->agent.unserved = true;
+        say("cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        job_stop(a->jobs, STATUS_RESOURCES);
+        a->unserved = true;
     }
 }
 
@@ -73,55 +79,53 @@ static bool get_place(struct options *opt, struct msg_in *in)
            !place_settle(&opt->place);
 }
 
-static bool on_setup(struct pmirun *pr, struct msg_in *in)
+static bool on_setup(struct agent *a, struct msg_in *in)
 {
     uint32_t flags = get_u32(in), n;
     uint64_t stall_ns, get_ns;
     char *cwd, **vars;
     bool ok, placed;
 
-    pr->opt.use_port = flags & 1;
-    pr->opt.no_shm = flags & 2;
-    pr->opt.pmi_1_2 = flags & 4;
-    pr->opt.verbose = flags & 8;
-    pr->opt.as_hydra = flags & 16;
-    pr->opt.design = flags >> 5 & 15;
-    pr->opt.stdin_rank = get_u32(in);
-    pr->opt.mpi = (enum mpi_way)get_u32(in);
-    placed = get_place(&pr->opt, in);
-    pr->opt.universe_size = (int32_t)get_u32(in);
+    a->opt->use_port = flags & 1;
+    a->opt->no_shm = flags & 2;
+    a->opt->pmi_1_2 = flags & 4;
+    a->opt->verbose = messages.verbose = flags & 8;
+    a->opt->as_hydra = flags & 16;
+    a->opt->design = flags >> 5 & 15;
+    a->opt->stdin_rank = get_u32(in);
+    a->opt->mpi = (enum mpi_way)get_u32(in);
+    placed = get_place(a->opt, in);
+    a->opt->universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
-    pr->opt.stall_s = (double)stall_ns / 1e9;
+    a->opt->stall_s = (double)stall_ns / 1e9;
     get_ns = get_u64(in);
-    pr->opt.get_s = (double)get_ns / 1e9;
-    pr->opt.shm_max_bytes = get_u64(in);
+    a->opt->get_s = (double)get_ns / 1e9;
+    a->opt->shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && placed && flags < 1024 && !pr->server && !pr->nodes->agent.unserved &&
+    ok = !in->bad && placed && flags < 1024 && !a->jobs->pmi->server && !a->unserved &&
          stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
-         pr->opt.design <= PMIWIRE_DESIGN_TREE && pr->opt.mpi <= MPI_PMIX;
+         a->opt->design <= PMIWIRE_DESIGN_TREE && a->opt->mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);
         free(vars[i]);
     }
     free(vars);
-    if (ok && !pr->nodes->agent.step && chdir(cwd) != 0) {
-        say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
-        job_stop(pr, STATUS_NOEXEC);
+    if (ok && !a->step && chdir(cwd) != 0) {
+        say("%s: %s; stopping the job", cwd, strerror(errno));
+        job_stop(a->jobs, STATUS_NOEXEC);
     }
     free(cwd);
     if (ok && (flags & 512))
-        timeline_begin(pr);
+        timeline_begin(a->jobs->timeline);
     if (ok)
-        start_own_server(pr);
+        start_own_server(a);
     return ok;
 }
 
-static bool on_peers(struct nodes *nodes, struct msg_in *in)
+static bool on_peers(struct agent *a, struct msg_in *in)
 {
-    struct agent *a = &nodes->agent;
-
     if (a->peers || get_u32(in) != a->n_nodes)
         return false;
     a->peers = xrealloc(NULL, a->n_nodes * sizeof(*a->peers));
@@ -155,7 +159,7 @@ static bool get_app(struct msg_in *in, struct app *app)
 }
 
 /* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
-static uint32_t *get_placement(const struct nodes *nodes, struct msg_in *in, uint64_t n_ranks,
+static uint32_t *get_placement(const struct agent *a, struct msg_in *in, uint64_t n_ranks,
                                bool with_ours)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
@@ -165,8 +169,8 @@ static uint32_t *get_placement(const struct nodes *nodes, struct msg_in *in, uin
     for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
         uint32_t node = get_u32(in), n = get_u32(in);
 
-        in->bad = in->bad || node >= nodes->agent.n_nodes || n > n_ranks - at;
-        ours = ours || (n && node == nodes->agent.node);
+        in->bad = in->bad || node >= a->n_nodes || n > n_ranks - at;
+        ours = ours || (n && node == a->node);
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
@@ -175,7 +179,7 @@ static uint32_t *get_placement(const struct nodes *nodes, struct msg_in *in, uin
 }
 
 /* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
-static int find_job_programs(struct pmirun *pr, struct job *job)
+static int find_job_programs(struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         struct app *app = job->ranks[i].app;
@@ -184,14 +188,14 @@ static int find_job_programs(struct pmirun *pr, struct job *job)
 
         if (status == 0)
             continue;
-        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
         return status;
     }
     return 0;
 }
 
-static int put_all(struct pmirun *pr, struct job *job, struct msg_in *in)
+static int put_all(struct job *job, struct msg_in *in)
 {
     uint32_t n = get_count(in, 8);
     int err = 0;
@@ -200,18 +204,18 @@ static int put_all(struct pmirun *pr, struct job *job, struct msg_in *in)
         struct pmiwire_str key = get_str(in), value = get_str(in);
 
         if (!in->bad)
-            err = table_put(pr, job, key, value);
+            err = table_put(job, key, value);
     }
     return err;
 }
 
-static int check_limits(struct pmirun *pr, const struct job *job)
+static int check_limits(struct agent *a, const struct job *job)
 {
     uint64_t need, have;
-    int err = launch_check_limits(pr, job->n_local, &need, &have);
+    int err = launch_check_limits(a->jobs->launcher, job->n_local, &need, &have);
 
     if (err)
-        say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+        say("%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
             job->n_local, (unsigned long long)need, (unsigned long long)have);
     return err;
 }
@@ -223,12 +227,12 @@ static int spawn_error(int status)
 }
 
 /* A job that cannot be started here: a status, and -errno for its spawner. */
-static void refuse_job(struct pmirun *pr, struct job *job, int status, int err)
+static void refuse_job(struct job *job, int status, int err)
 {
     if (job->spawned)
-        job_abandon(pr, job, err);
+        job_abandon(job, err);
     else
-        job_stop(pr, status);
+        job_stop(job->jobs, status);
 }
 
 static void free_plan(const struct job_plan *plan)
@@ -238,7 +242,7 @@ static void free_plan(const struct job_plan *plan)
 }
 
 /* False: malformed. All but the first job have been spawned, and their numbers grow. */
-static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan *plan)
+static bool get_plan(const struct agent *a, struct msg_in *in, struct job_plan *plan)
 {
     uint64_t n_ranks = 0;
     bool ok = true;
@@ -250,54 +254,54 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
         ok = get_app(in, &plan->apps[i]);
         n_ranks += plan->apps[i].n_procs;
     }
-    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
-        plan->number < pr->n_jobs || plan->number == UINT32_MAX)
+    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !a->jobs->pmi->server || !a->peers ||
+        plan->number < a->jobs->n_jobs || plan->number == UINT32_MAX)
         return false;
-    plan->node_of = get_placement(pr->nodes, in, n_ranks, true);
+    plan->node_of = get_placement(a, in, n_ranks, true);
     return !in->bad;
 }
 
 /* Begins a job; its pairs follow in the message. */
-static void begin_job(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
+static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
     char *why;
     int err, status;
 
-    job = job_create(pr, plan, &err); /* takes node_of */
+    job = job_create(a->jobs, plan, &err); /* takes node_of */
     if (!job) {
-        say(pr, "cannot start the job: %s; stopping", any_strerror(err));
+        say("cannot start the job: %s; stopping", any_strerror(err));
         spawn_free_apps(plan->apps, plan->n_apps);
-        job_stop(pr, STATUS_RESOURCES);
+        job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
-    if (pr->nodes->agent.step) {
-        step_adopt(pr, job);
-        agent_begin_exchange(pr, job);
+    if (a->step) {
+        step_adopt(a, job);
+        agent_begin_exchange(a, job);
         return;
     }
-    err = put_all(pr, job, in);
+    err = put_all(job, in);
     if (err == 0)
-        err = check_limits(pr, job);
-    status = err ? STATUS_RESOURCES : find_job_programs(pr, job);
-    if (status == 0 && (status = way_choose(pr, job, &why)) != 0) {
-        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        err = check_limits(a, job);
+    status = err ? STATUS_RESOURCES : find_job_programs(job);
+    if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
+        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)
-        refuse_job(pr, job, status, err ? err : spawn_error(status));
-    else if (!pr->stopping)
-        job_queue(pr, job);
-    agent_begin_exchange(pr, job);
+        refuse_job(job, status, err ? err : spawn_error(status));
+    else if (!a->jobs->stopping)
+        job_queue(job);
+    agent_begin_exchange(a, job);
 }
 
-static bool on_job_order(struct pmirun *pr, struct msg_in *in)
+static bool on_job_order(struct agent *a, struct msg_in *in)
 {
     struct job_plan plan = {0};
     char *kvsname, *spawner;
     bool ok;
 
-    if (pr->nodes->agent.unserved)
+    if (a->unserved)
         return true; /* sent before the head knew that */
     plan.number = get_u32(in);
     ok = get_u32(in) == (plan.number > 0);
@@ -305,10 +309,10 @@ static bool on_job_order(struct pmirun *pr, struct msg_in *in)
     plan.kvsname = kvsname = get_string(in);
     plan.spawner = spawner = get_option(in);
     plan.spawner_rank = get_u32(in);
-    ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
+    ok = get_plan(a, in, &plan) && ok && plan.way <= MPI_PMIX &&
          (plan.number > 0) == (spawner != NULL);
     if (ok)
-        begin_job(pr, &plan, in);
+        begin_job(a, &plan, in);
     else
         free_plan(&plan);
     free(kvsname);
@@ -317,7 +321,7 @@ static bool on_job_order(struct pmirun *pr, struct msg_in *in)
 }
 
 /* A job that has no rank here, but that PMIx clients may name. */
-static bool on_space(struct pmirun *pr, struct msg_in *in)
+static bool on_space(struct agent *a, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
     char *nspace = get_string(in), *parent = get_option(in);
@@ -331,14 +335,14 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     for (uint32_t i = 0; i < s.n_apps; i++)
         n_ranks += app_procs[i] = get_u32(in);
     ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
-         strlen(nspace) < sizeof(pr->jobs->kvsname);
+         strlen(nspace) < sizeof(a->jobs->first->kvsname);
     if (ok)
-        s.node_of = node_of = get_placement(pr->nodes, in, n_ranks, false);
+        s.node_of = node_of = get_placement(a, in, n_ranks, false);
     s.n_ranks = (uint32_t)n_ranks;
-    ok = ok && !in->bad && !in->left && host_space(pr, &s);
+    ok = ok && !in->bad && !in->left && host_space(&s);
     if (ok) {
-        agent_tell_number(pr, MSG_LAUNCHED, number); /* the head answers the spawner after this */
-        agent_take_early(pr, number);
+        agent_report(a, MSG_LAUNCHED, number); /* the head answers the spawner after this */
+        agent_take_early(a, number);
     }
     free(nspace);
     free(parent);
@@ -348,136 +352,137 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
 }
 
 /* The head is stopping the job, and sends signals for the ranks here. */
-static void on_stop(struct pmirun *pr)
+static void on_stop(struct agent *a)
 {
-    pr->stopping = true;
-    host_stop(pr);
-    pr->launch = NULL;
-    pr->launch_tail = &pr->launch;
+    a->jobs->stopping = true;
+    host_stop();
+    a->jobs->launch = NULL;
+    a->jobs->launch_tail = &a->jobs->launch;
     /* in case no signal comes from it */
-    timer_set(pr, &pr->kill, pr->now_ns + 5 * GRACE_NS, NULL);
-    timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
+    timer_set(&a->jobs->kill, loop.now_ns + 5 * GRACE_NS);
+    timer_set(&a->jobs->drain, loop.now_ns + 2 * GRACE_NS);
 }
 
-static bool on_spawned(struct pmirun *pr, struct msg_in *in)
+static bool on_spawned(struct agent *a, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     char *kvsname = get_string(in);
 
     if (!in->bad && (token & HOST_TOKEN))
-        host_answer(pr, token, rc, pmiwire_strz(kvsname));
-    else if (!in->bad && pr->server)
-        pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
+        host_answer(token, rc, pmiwire_strz(kvsname));
+    else if (!in->bad && a->jobs->pmi->server)
+        pmiwire_server_spawn_done(a->jobs->pmi->server, token, rc, kvsname[0] ? kvsname : NULL,
+                                  NULL, 0);
     free(kvsname);
     return !in->bad;
 }
 
-static bool on_named(struct pmirun *pr, struct msg_in *in)
+static bool on_named(struct agent *a, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     struct pmiwire_str port = get_str(in);
 
     if (!in->bad && (token == 0 || (token & HOST_TOKEN)))
-        host_answer(pr, token, rc, port);
-    else if (!in->bad && pr->server)
-        pmiwire_server_name_done(pr->server, token, rc, port);
+        host_answer(token, rc, port);
+    else if (!in->bad && a->jobs->pmi->server)
+        pmiwire_server_name_done(a->jobs->pmi->server, token, rc, port);
     return !in->bad;
 }
 
-static bool on_head_ask(struct pmirun *pr)
+static bool on_head_ask(struct agent *a)
 {
-    agent_msg(pr, MSG_HERE);
-    agent_tell(pr);
+    agent_msg(a, MSG_HERE);
+    agent_tell(a);
     return true;
 }
 
-static bool on_abandon(struct pmirun *pr, struct msg_in *in)
+static bool on_abandon(struct agent *a, struct msg_in *in)
 {
-    struct job *job = job_by_number(pr, get_u32(in));
+    struct job *job = job_by_number(a->jobs, get_u32(in));
 
     if (job && job->spawned)
-        job_abandon(pr, job, -ECANCELED); /* the head knows already */
+        job_abandon(job, -ECANCELED); /* the head knows already */
     return !in->bad;
 }
 
-static bool on_over(struct pmirun *pr, struct msg_in *in)
+static bool on_over(struct agent *a, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
-    struct job *job = job_by_number(pr, number);
+    struct job *job = job_by_number(a->jobs, number);
 
-    if (job && !pr->stopping && !job->abandoned && job->n_launched < job->n_local)
+    if (job && !a->jobs->stopping && !job->abandoned && job->n_launched < job->n_local)
         return false; /* its ranks have not begun */
     if (job)
         job->over = true;
     else
-        host_job_over(pr, number);
+        host_job_over(number);
     return !in->bad;
 }
 
 /* A rank of another node has ended. */
-static bool on_rank_ended(struct pmirun *pr, struct msg_in *in)
+static bool on_rank_ended(struct agent *a, struct msg_in *in)
 {
     const uint32_t job = get_u32(in), rank = get_u32(in), end = get_u32(in), status = get_u32(in);
 
     if (in->bad || end > PMIX_HOST_ABORTED)
         return false;
-    if (!pr->stopping)
-        host_rank_gone(pr, job, rank, (enum pmix_host_end)end, (int)status);
+    if (!a->jobs->stopping)
+        host_rank_gone(job, rank, (enum pmix_host_end)end, (int)status);
     return true;
 }
 
-static bool on_room_order(struct pmirun *pr, struct msg_in *in)
+static bool on_room_order(struct agent *a, struct msg_in *in)
 {
     uint32_t which = get_u32(in), n = get_u32(in);
 
     if (in->bad || which < 1 || which > 2)
         return false;
-    output_room_given(pr, which == 1 ? &pr->output.out : &pr->output.err, n);
+    output_room_given(a->output, which == 1 ? &a->output->out : &a->output->err, n);
     return true;
 }
 
-static bool on_input(struct pmirun *pr, struct msg_in *in)
+static bool on_input(struct agent *a, struct msg_in *in)
 {
     size_t n;
     const char *p = get_text(in, &n);
 
     if (!in->bad)
-        input_given(pr, p, n);
+        input_given(a->input, p, n);
     return !in->bad;
 }
 
-static bool on_signal(struct pmirun *pr, struct msg_in *in)
+static bool on_signal(struct agent *a, struct msg_in *in)
 {
     uint32_t sig = get_u32(in);
 
     if (in->bad || sig == 0 || sig > 64)
         return false;
-    job_kill_all(pr, (int)sig);
+    job_kill_all(a->jobs, (int)sig);
     return true;
 }
 
-bool orders_frame(struct pmirun *pr, const void *p, size_t n)
+bool orders_frame(struct agent *a, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
 
     switch (n ? *(const uint8_t *)p : 0) {
-    case MSG_SETUP: return on_setup(pr, &in);
-    case MSG_PEERS: return on_peers(pr->nodes, &in);
-    case MSG_JOB: return on_job_order(pr, &in);
-    case MSG_SIGNAL: return on_signal(pr, &in);
-    case MSG_STOP: on_stop(pr); return true;
-    case MSG_ABANDON: return on_abandon(pr, &in);
-    case MSG_SPACE: return on_space(pr, &in);
-    case MSG_ENDED: return on_rank_ended(pr, &in);
-    case MSG_OVER: return on_over(pr, &in);
-    case MSG_ROOM: return on_room_order(pr, &in);
-    case MSG_INPUT: return on_input(pr, &in);
-    case MSG_SPAWNED: return on_spawned(pr, &in);
-    case MSG_NAMED: return on_named(pr, &in);
-    case MSG_ASK: return on_head_ask(pr);
-    case MSG_END: pr->nodes->agent.ending = true; return true;
+    case MSG_SETUP: return on_setup(a, &in);
+    case MSG_PEERS: return on_peers(a, &in);
+    case MSG_JOB: return on_job_order(a, &in);
+    case MSG_SIGNAL: return on_signal(a, &in);
+    case MSG_STOP: on_stop(a); return true;
+    case MSG_ABANDON: return on_abandon(a, &in);
+    case MSG_SPACE: return on_space(a, &in);
+    case MSG_ENDED: return on_rank_ended(a, &in);
+    case MSG_OVER: return on_over(a, &in);
+    case MSG_ROOM: return on_room_order(a, &in);
+    case MSG_INPUT: return on_input(a, &in);
+    case MSG_SPAWNED: return on_spawned(a, &in);
+    case MSG_NAMED: return on_named(a, &in);
+    case MSG_ASK: return on_head_ask(a);
+    case MSG_END: a->ending = true; return true;
     default: return false;
     }
 }

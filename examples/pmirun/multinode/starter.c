@@ -12,7 +12,7 @@
  * The agent's stdin stays open; its end means that the head is gone.
  */
 #define _GNU_SOURCE
-#include "nodes.h"
+#include "head.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,8 @@
 #include <unistd.h>
 
 #include "../allocation.h"
+#include "../local/job.h"
+#include "../local/role.h"
 #include "../template.h"
 #include "step.h"
 
@@ -49,12 +51,12 @@ static const char *starter_program(const struct options *opt, const struct start
     return opt->launch_agent ? opt->launch_agent : "srun";
 }
 
-static char **srun_argv(const struct pmirun *pr, const struct starter *s)
+static char **srun_argv(const struct head *h, const struct starter *s)
 {
     char **v = xrealloc(NULL, 16 * sizeof(*v)), *hosts;
     size_t n = 0;
 
-    v[n++] = xprintf("%s", starter_program(&pr->opt, s));
+    v[n++] = xprintf("%s", starter_program(h->jobs->opt, s));
     v[n++] = xprintf("--nodes=%u", s->n);
     v[n++] = xprintf("--ntasks=%u", s->n);
     v[n++] = xprintf("--ntasks-per-node=1");
@@ -63,36 +65,36 @@ static char **srun_argv(const struct pmirun *pr, const struct starter *s)
     v[n++] = xprintf("--unbuffered");
     v[n++] = xprintf("--kill-on-bad-exit=0");
     /* A whole allocation needs no names; they may take more bytes than an argument can hold. */
-    if (pr->opt.n_hosts && !(pr->opt.allocation && s->n == pr->opt.n_hosts)) {
+    if (h->jobs->opt->n_hosts && !(h->jobs->opt->allocation && s->n == h->jobs->opt->n_hosts)) {
         hosts = NULL;
         for (uint32_t i = 0; i < s->n; i++)
-            hosts = xappend(hosts, "%s%s", i ? "," : "", pr->opt.hosts[i]);
+            hosts = xappend(hosts, "%s%s", i ? "," : "", h->jobs->opt->hosts[i]);
         v[n++] = xprintf("--nodelist=%s", hosts);
         free(hosts);
     }
-    v[n++] = xprintf("%s", pr->nodes->head.self);
+    v[n++] = xprintf("%s", h->self);
     v[n++] = xprintf("--agent");
     v[n] = NULL;
     return v;
 }
 
 /* The command that starts agents: NULL-terminated, to be freed with its strings. */
-static char **starter_argv(const struct pmirun *pr, const struct starter *s)
+static char **starter_argv(const struct head *h, const struct starter *s)
 {
     static char *command[] = {NULL};
     static const struct template itself = {.words = command, .n_words = 1};
 
-    if (pr->opt.launch == LAUNCH_SRUN)
-        return srun_argv(pr, s);
-    return template_argv(s->here ? &itself : pr->opt.template, head_node_name(pr, s->first),
-                         pr->nodes->head.self);
+    if (h->jobs->opt->launch == LAUNCH_SRUN)
+        return srun_argv(h, s);
+    return template_argv(s->here ? &itself : h->jobs->opt->template, head_node_name(h, s->first),
+                         h->self);
 }
 
 /* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
-static bool write_boot(const struct nodes *nodes, int fd, const char *text, size_t n)
+static bool write_boot(const struct head *h, int fd, const char *text, size_t n)
 {
-    const uint64_t start_ns = nodes->head.start.at, now = clock_ns();
+    const uint64_t start_ns = h->start.at, now = clock_ns();
     const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
 
     while (n > 0) {
@@ -131,10 +133,11 @@ static bool has_ended(const struct starter *s)
 
 /* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
  * command, from 1 on; 0 where no command of ours starts it. */
-static char *boot_lines(const struct pmirun *pr, const char *node, uint32_t try)
+static char *boot_lines(const struct head *h, const char *node, uint32_t try)
 {
-    const struct channel_self *self = &pr->nodes->net.self;
-    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
+    const struct channel_self *self = &h->net.self;
+    char *addresses =
+             h->jobs->opt->launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
 
@@ -143,34 +146,34 @@ static char *boot_lines(const struct pmirun *pr, const char *node, uint32_t try)
     text = xprintf("pmirun-agent " BOOT_VERSION
                    "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
                    "%s\nend\n",
-                   job, secret, node, try, pr->opt.n_nodes, pr->opt.node_s * 1e3,
-                   pr->nodes->head.port, addresses);
+                   job, secret, node, try, h->jobs->opt->n_nodes, h->jobs->opt->node_s * 1e3,
+                   h->port, addresses);
     sodium_memzero(secret, sizeof(secret));
     free(addresses);
     return text;
 }
 
-static void write_bootstrap(struct pmirun *pr, struct starter *s)
+static void write_bootstrap(struct head *h, struct starter *s)
 {
     char node[16], why[160], *text;
     size_t n;
 
-    if (pr->opt.launch == LAUNCH_SRUN)
+    if (h->jobs->opt->launch == LAUNCH_SRUN)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = boot_lines(pr, node, s->n_tries);
+    text = boot_lines(h, node, s->n_tries);
     n = strlen(text);
-    if (!write_boot(pr->nodes, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
+    if (!write_boot(h, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
-            nodes_lost(pr, &pr->nodes->head.nodes[i], why);
+            nodes_lost(h, &h->nodes[i], why);
     }
     sodium_memzero(text, n);
     free(text);
 }
 
-static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, const int in[2],
+static int spawn_starter(struct head *h, struct starter *s, char **argv, const int in[2],
                          const int out[2])
 {
     posix_spawn_file_actions_t files;
@@ -189,7 +192,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     /* A session of its own: the terminal's signals are for the head, which orders the agents. */
     posix_spawnattr_setflags(&attr,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attr, &pr->signals.orig_mask);
+    posix_spawnattr_setsigmask(&attr, h->orig_mask);
     posix_spawnattr_setsigdefault(&attr, &defaults);
     rc = posix_spawnp(&s->pid, argv[0], &files, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
@@ -222,10 +225,10 @@ static const struct {
 
 #define ADVICE_PROGRAM 2u /* for a line that names our program */
 
-static void find_advice(const struct nodes *nodes, struct starter *s)
+static void find_advice(const char *self, struct starter *s)
 {
     for (unsigned i = 1; i < sizeof(advices) / sizeof(advices[0]); i++) {
-        const char *said = i == ADVICE_PROGRAM ? nodes->head.self : advices[i].said;
+        const char *said = i == ADVICE_PROGRAM ? self : advices[i].said;
 
         if (memmem(s->line, s->len, said, strlen(said)) && (!s->advice || i < s->advice))
             s->advice = i;
@@ -233,28 +236,29 @@ static void find_advice(const struct nodes *nodes, struct starter *s)
 }
 
 /* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
-static void starter_line(struct pmirun *pr, struct starter *s)
+static void starter_line(struct head *h, struct starter *s)
 {
-    const char *who = s->n > 1 ? starter_program(&pr->opt, s) : head_node_name(pr, s->first);
+    const char *who = s->n > 1 ? starter_program(h->jobs->opt, s) : head_node_name(h, s->first);
 
     if (s->len == 0)
         return;
-    find_advice(pr->nodes, s);
+    find_advice(h->self, s);
     if (!memmem(s->line, s->len, "pmirun", 6))
         s->login_printed = true;
     if (s->under_way && s->n_tries > 1)
-        trace(pr, "%s: %.*s", who, (int)s->len, s->line);
+        trace("%s: %.*s", who, (int)s->len, s->line);
     else
-        say(pr, "%s: %.*s", who, (int)s->len, s->line);
+        say("%s: %.*s", who, (int)s->len, s->line);
     s->len = 0;
 }
 
-static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_starter(void *of, struct source *src, uint32_t events)
 {
+    struct head *h = of;
     struct starter *s = (struct starter *)src;
 
     for (;;) {
-        ssize_t n = read(src->fd, pr->scratch, SCRATCH_BYTES);
+        ssize_t n = read(src->fd, loop.scratch, SCRATCH_BYTES);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -263,46 +267,46 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
         if (n <= 0)
             break;
         for (ssize_t i = 0; i < n; i++) {
-            bool end =
-                pr->scratch[i] == '\n' || pr->scratch[i] == '\r'; /* ssh ends its lines with both */
+            bool end = loop.scratch[i] == '\n' ||
+                       loop.scratch[i] == '\r'; /* ssh ends its lines with both */
 
             if (end || s->len == sizeof(s->line))
-                starter_line(pr, s);
+                starter_line(h, s);
             if (!end)
-                s->line[s->len++] = pr->scratch[i] == '\t' || (unsigned char)pr->scratch[i] >= 32
-                                        ? pr->scratch[i]
+                s->line[s->len++] = loop.scratch[i] == '\t' || (unsigned char)loop.scratch[i] >= 32
+                                        ? loop.scratch[i]
                                         : '?';
         }
     }
-    starter_line(pr, s);
-    loop_close(pr, src);
+    starter_line(h, s);
+    loop_close(src);
 }
 
 /* When to end this try; 0: never, since no time is left for another, or since srun may wait for its
  * nodes. */
-static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
+static uint64_t try_limit(const struct head *h, const struct starter *s)
 {
-    const double quarter = pr->opt.wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
+    const double quarter = h->jobs->opt->wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
     uint64_t limit = (uint64_t)(first_s * 1e9);
 
     if (first_s < MIN_TRY_S)
         return 0;
-    for (uint32_t i = 1; i < s->n_tries && limit < pr->nodes->head.wait_ns; i++)
+    for (uint32_t i = 1; i < s->n_tries && limit < h->wait_ns; i++)
         limit *= 2;
-    limit += pr->now_ns;
-    return limit < pr->nodes->head.wait_ns && pr->opt.launch != LAUNCH_SRUN ? limit : 0;
+    limit += loop.now_ns;
+    return limit < h->wait_ns && h->jobs->opt->launch != LAUNCH_SRUN ? limit : 0;
 }
 
-static void start_one(struct pmirun *pr, struct starter *s)
+static void start_one(struct head *h, struct starter *s)
 {
-    const char *what = s->here ? pr->nodes->head.self : starter_program(&pr->opt, s);
+    const char *what = s->here ? h->self : starter_program(h->jobs->opt, s);
     int in[2], out[2], rc;
     char **argv;
 
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         die(STATUS_RESOURCES, "cannot start %s: %s", what, strerror(errno));
-    argv = starter_argv(pr, s);
-    rc = spawn_starter(pr, s, argv, in, out);
+    argv = starter_argv(h, s);
+    rc = spawn_starter(h, s, argv, in, out);
     for (char **p = argv; *p; p++)
         free(*p);
     free(argv);
@@ -312,29 +316,29 @@ static void start_one(struct pmirun *pr, struct starter *s)
             s->first);
     if (rc)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
-            strerror(rc), pr->opt.allocation ? "; the hosts are those in " : "",
-            pr->opt.allocation ? pr->opt.allocation : "",
-            pr->opt.allocation ? "; --launch chooses another way, --hosts localhost this host"
-                               : "");
+            strerror(rc), h->jobs->opt->allocation ? "; the hosts are those in " : "",
+            h->jobs->opt->allocation ? h->jobs->opt->allocation : "",
+            h->jobs->opt->allocation ? "; --launch chooses another way, --hosts localhost this host"
+                                     : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     s->in = in[1];
-    s->src = (struct source){on_starter, out[0]};
+    s->src = (struct source){on_starter, h, out[0]};
     s->state = STARTER_RUNS;
     s->under_way = true;
     s->n_tries++;
     s->advice = 0;
     s->hung = false;
-    s->started_ns = pr->now_ns;
-    s->limit_ns = try_limit(pr, s);
-    timer_sooner(pr, &pr->nodes->head.limit, s->limit_ns, NULL);
-    pr->nodes->head.n_under_way++;
-    if (loop_add(pr, &s->src, EPOLLIN) != 0)
+    s->started_ns = loop.now_ns;
+    s->limit_ns = try_limit(h, s);
+    timer_sooner(&h->limit, s->limit_ns);
+    h->n_under_way++;
+    if (loop_add(&s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
-    write_bootstrap(pr, s);
-    trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
+    write_bootstrap(h, s);
+    trace("pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
           s->n > 1 ? " and following" : "");
 }
 
@@ -346,69 +350,66 @@ static void close_stdin(struct starter *s)
 }
 
 /* Kills commands whose time is up, each with its process group. They run again once reaped. */
-static void end_hung(struct pmirun *pr)
+static void end_hung(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
-    if (!timer_passed(pr, &h->limit))
+    if (!timer_passed(&h->limit))
         return;
-    timer_set(pr, &h->limit, 0, NULL);
+    timer_set(&h->limit, 0);
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
 
         if (s->state != STARTER_RUNS || !s->under_way || !s->limit_ns)
             continue;
-        if (pr->now_ns >= s->limit_ns) {
+        if (loop.now_ns >= s->limit_ns) {
             kill(-s->pid, s->hung ? SIGKILL : SIGTERM);
             s->hung = true;
             close_stdin(s);
-            s->limit_ns = pr->now_ns + TERM_NS;
+            s->limit_ns = loop.now_ns + TERM_NS;
         }
-        timer_sooner(pr, &h->limit, s->limit_ns, NULL);
+        timer_sooner(&h->limit, s->limit_ns);
     }
 }
 
-void starters_more(struct pmirun *pr)
+void starters_more(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
-    timer_set(pr, &h->again, 0, NULL);
-    if (h->ending || pr->stopping)
+    timer_set(&h->again, 0);
+    if (h->ending || h->jobs->stopping)
         return;
-    end_hung(pr);
-    for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < pr->opt.fanout; i++) {
+    end_hung(h);
+    for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < h->jobs->opt->fanout;
+         i++) {
         struct starter *s = &h->starters[i];
 
-        if (s->state == STARTER_WAITS && pr->now_ns >= s->again_ns)
-            start_one(pr, s);
+        if (s->state == STARTER_WAITS && loop.now_ns >= s->again_ns)
+            start_one(h, s);
         else if (s->state == STARTER_WAITS)
-            timer_sooner(pr, &h->again, s->again_ns, NULL);
+            timer_sooner(&h->again, s->again_ns);
         if (s->state != STARTER_WAITS && i == h->first_waiting)
             h->first_waiting++;
     }
 }
 
-static void free_place(struct nodes *nodes, struct starter *s)
+static void free_place(struct head *h, struct starter *s)
 {
-    nodes->head.n_under_way -= s->under_way;
+    h->n_under_way -= s->under_way;
     s->under_way = false;
 }
 
-static struct starter *starter_of(const struct pmirun *pr, uint32_t node)
+static struct starter *starter_of(const struct head *h, uint32_t node)
 {
-    return &pr->nodes->head.starters[pr->opt.launch == LAUNCH_SRUN ? 0 : node];
+    return &h->starters[h->jobs->opt->launch == LAUNCH_SRUN ? 0 : node];
 }
 
-bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
+bool starters_came(struct head *h, uint32_t node, uint32_t try)
 {
     struct starter *s;
 
-    if (pr->opt.launch == LAUNCH_STEP) /* slurmstepd has started it */
+    if (h->jobs->opt->launch == LAUNCH_STEP) /* slurmstepd has started it */
         return true;
-    s = starter_of(pr, node);
+    s = starter_of(h, node);
     if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
-    free_place(pr->nodes, s);
+    free_place(h, s);
     return true;
 }
 
@@ -416,132 +417,126 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
 
 /* The command ended without an agent. True: it runs again, since time is left, or the head killed
  * it to do so. */
-static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
+static bool try_again(struct head *h, struct starter *s, const char *how)
 {
-    struct head *h = &pr->nodes->head;
-
-    if (h->ending || pr->stopping || (pr->now_ns >= h->wait_ns && !s->hung))
+    if (h->ending || h->jobs->stopping || (loop.now_ns >= h->wait_ns && !s->hung))
         return false;
     if (s->n_tries == 1)
-        say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-            head_node_name(pr, s->first), how, pr->opt.wait_s);
-    loop_close(pr, &s->src); /* another process may have it open still */
+        say("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
+            head_node_name(h, s->first), how, h->jobs->opt->wait_s);
+    loop_close(&s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
-    s->again_ns = pr->now_ns + AGAIN_NS;
+    s->again_ns = loop.now_ns + AGAIN_NS;
     if (s < &h->starters[h->first_waiting])
         h->first_waiting = (uint32_t)(s - h->starters);
     return true;
 }
 
 /* Appends the advice for its output. */
-static char *append_advice(const struct pmirun *pr, const struct starter *s, char *all)
+static char *append_advice(const struct head *h, const struct starter *s, char *all)
 {
-    const char *host = head_node_name(pr, s->first);
+    const char *host = head_node_name(h, s->first);
     char advice[512], *trial;
 
     if (s->advice) {
         snprintf(advice, sizeof(advice), advices[s->advice].advice, host);
         return advice[0] ? xappend(all, ": %s", advice) : all;
     }
-    if (s->here || pr->opt.launch == LAUNCH_SRUN)
+    if (s->here || h->jobs->opt->launch == LAUNCH_SRUN)
         return all;
-    trial = template_trial(pr->opt.template, host);
+    trial = template_trial(h->jobs->opt->template, host);
     all = xappend(all, ": does \"%s\" work by hand?", trial);
     free(trial);
     return all;
 }
 
 /* The reason for its end, with advice; to be freed. */
-static char *explain_end(const struct pmirun *pr, const struct starter *s, const char *how)
+static char *explain_end(const struct head *h, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);
 
     if (s->n_tries > 1)
-        all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
-    return append_advice(pr, s, all);
+        all = xappend(all, ", %u times in %g s", s->n_tries, h->jobs->opt->wait_s);
+    return append_advice(h, s, all);
 }
 
-char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
+char *starters_silent(const struct head *h, uint32_t node, const char *how)
 {
     const struct starter *s;
     char *all = xprintf("%s", how);
 
-    if (pr->opt.launch == LAUNCH_STEP)
+    if (h->jobs->opt->launch == LAUNCH_STEP)
         return all;
-    s = starter_of(pr, node);
+    s = starter_of(h, node);
     if (s->state == STARTER_RUNS && s->under_way)
-        all = xappend(all, ", and %.160s still runs", starter_program(&pr->opt, s));
+        all = xappend(all, ", and %.160s still runs", starter_program(h->jobs->opt, s));
     if (s->n_tries > 1)
         all = xappend(all, ", in try %u", s->n_tries);
-    return append_advice(pr, s, all);
+    return append_advice(h, s, all);
 }
 
 /* A login that prints is no failure: the head prints once how to silence it. */
-static void note_login(struct pmirun *pr, const struct starter *s)
+static void note_login(struct head *h, const struct starter *s)
 {
-    if (pr->opt.launch != LAUNCH_SSH || !s->login_printed || pr->stopping ||
-        pr->nodes->head.login_told)
+    if (h->jobs->opt->launch != LAUNCH_SSH || !s->login_printed || h->jobs->stopping ||
+        h->login_told)
         return;
-    pr->nodes->head.login_told = true;
-    say(pr,
-        "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
+    h->login_told = true;
+    say("the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
         "~/.bashrc there",
-        head_node_name(pr, s->first));
+        head_node_name(h, s->first));
 }
 
-static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *si)
+static void brought_none(struct head *h, struct starter *s, const siginfo_t *si)
 {
     char how[256], *why;
     bool none = true;
 
     for (uint32_t i = s->first; i < s->first + s->n; i++)
-        none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
+        none = none && !h->nodes[i].link && !h->nodes[i].done;
     if (s->hung)
         snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
-                 starter_program(&pr->opt, s), (double)(pr->now_ns - s->started_ns) / 1e9);
+                 starter_program(h->jobs->opt, s), (double)(loop.now_ns - s->started_ns) / 1e9);
     else
         snprintf(how, sizeof(how), "%.160s %s %d before its agent connected",
-                 starter_program(&pr->opt, s),
+                 starter_program(h->jobs->opt, s),
                  si->si_code == CLD_EXITED ? "exited with status" : "died of signal",
                  si->si_status);
-    if (none && try_again(pr, s, how))
+    if (none && try_again(h, s, how))
         return;
-    why = explain_end(pr, s, how);
+    why = explain_end(h, s, how);
     for (uint32_t i = s->first; i < s->first + s->n; i++)
-        if (!pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done)
-            nodes_lost(pr, &pr->nodes->head.nodes[i], why);
+        if (!h->nodes[i].link && !h->nodes[i].done)
+            nodes_lost(h, &h->nodes[i], why);
     free(why);
 }
 
-void head_reap_starter(struct pmirun *pr, const siginfo_t *si)
+void head_reap_starter(struct head *h, const siginfo_t *si)
 {
     struct starter *s = NULL;
     bool came;
 
-    for (uint32_t i = 0; i < pr->nodes->head.n_starters && !s; i++)
-        if (pr->nodes->head.starters[i].state == STARTER_RUNS &&
-            pr->nodes->head.starters[i].pid == si->si_pid)
-            s = &pr->nodes->head.starters[i];
+    for (uint32_t i = 0; i < h->n_starters && !s; i++)
+        if (h->starters[i].state == STARTER_RUNS && h->starters[i].pid == si->si_pid)
+            s = &h->starters[i];
     if (!s)
         return;
     s->state = STARTER_EXITED;
     close_stdin(s);
     if (s->src.fd >= 0)
-        on_starter(pr, &s->src, 0); /* its last words first */
-    trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
+        on_starter(h, &s->src, 0); /* its last output first */
+    trace("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
           si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
-    free_place(pr->nodes, s);
+    free_place(h, s);
     if (came && si->si_code == CLD_EXITED)
-        note_login(pr, s);
-    brought_none(pr, s, si);
+        note_login(h, s);
+    brought_none(h, s, si);
 }
 
-void starters_stop(struct pmirun *pr)
+void starters_stop(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
-
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
         bool comes = true;
@@ -555,9 +550,8 @@ void starters_stop(struct pmirun *pr)
     }
 }
 
-bool starters_end(struct pmirun *pr)
+bool starters_end(struct head *h)
 {
-    struct head *h = &pr->nodes->head;
     bool all = true;
 
     for (uint32_t i = 0; i < h->n_starters; i++) {
@@ -571,28 +565,26 @@ bool starters_end(struct pmirun *pr)
 
 /* ---- how they begin ---- */
 
-void starters_init(struct pmirun *pr, const char *self)
+void starters_init(struct head *h, const char *self)
 {
-    const bool one = pr->opt.launch == LAUNCH_SRUN;
-    struct head *h = &pr->nodes->head;
-
+    const bool one = h->jobs->opt->launch == LAUNCH_SRUN;
     h->self = self;
-    if (pr->opt.launch == LAUNCH_STEP) {
-        step_begin(pr, boot_lines(pr, "step", 0));
+    if (h->jobs->opt->launch == LAUNCH_STEP) {
+        step_begin(h, boot_lines(h, "step", 0));
         return;
     }
-    h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);
-    h->n_starters = one ? 1 : pr->opt.n_nodes;
+    h->wait_ns = loop.now_ns + (uint64_t)(h->jobs->opt->wait_s * 1e9);
+    h->n_starters = one ? 1 : h->jobs->opt->n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
     memset(h->starters, 0, h->n_starters * sizeof(*h->starters));
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
 
         s->first = i;
-        s->n = one ? pr->opt.n_nodes : 1;
+        s->n = one ? h->jobs->opt->n_nodes : 1;
         s->in = s->src.fd = -1;
-        s->here = pr->opt.launch == LAUNCH_FORK ||
-                  (pr->opt.launch == LAUNCH_SSH && host_is_own(pr->opt.hosts[i]));
+        s->here = h->jobs->opt->launch == LAUNCH_FORK ||
+                  (h->jobs->opt->launch == LAUNCH_SSH && host_is_own(h->jobs->opt->hosts[i]));
     }
-    starters_more(pr);
+    starters_more(h);
 }

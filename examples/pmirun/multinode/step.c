@@ -15,7 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "nodes.h"
+#include "../local/guard.h"
+#include "../local/job.h"
+#include "../local/loop.h"
+#include "../local/output.h"
+#include "../local/pmi.h"
+#include "../local/role.h"
+#include "../local/timeline.h"
+#include "agent.h"
+#include "head.h"
 
 #define NOWHERE UINT32_MAX /* the node of a rank that no agent has named */
 
@@ -123,22 +131,23 @@ uint32_t step_node(const struct step *s)
     return s->node;
 }
 
-void step_tell_ranks(struct pmirun *pr)
+void step_tell_ranks(struct agent *a)
 {
-    const struct step *s = pr->nodes->agent.step;
-    struct msg *m = agent_msg(pr, MSG_RANKS);
+    const struct step *s = a->step;
+    struct msg *m = agent_msg(a, MSG_RANKS);
 
     msg_u32(m, s->n_tasks);
     for (uint32_t i = 0; i < s->n_tasks; i++)
         msg_u32(m, s->tasks[i].number);
-    agent_tell(pr);
-    output_drop_stderr(pr); /* slurmstepd waits for its end; pmirun's messages go to the head */
+    agent_tell(a);
+    output_drop_stderr(
+        a->output); /* slurmstepd waits for its end; pmirun's messages go to the head */
     set_null(STDERR_FILENO);
 }
 
 /* ---- their events ---- */
 
-static void begin_rank(struct pmirun *pr, struct task *t)
+static void begin_rank(struct agent *a, struct task *t)
 {
     struct rank *r = t->rank;
 
@@ -148,27 +157,27 @@ static void begin_rank(struct pmirun *pr, struct task *t)
     r->state = RANK_RUNNING;
     r->job->n_launched++;
     r->job->n_live++;
-    pr->n_live++;
-    guard_add(pr, r->pid);
-    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
-    agent_report_started(pr, r);
+    a->jobs->n_live++;
+    guard_add(a->jobs->guard, r->pid);
+    timeline_rank(a->jobs->timeline, r, TIMELINE_LAUNCH, 0);
+    agent_report_rank(a, MSG_STARTED, r, (uint32_t)r->pid);
     if (r->job->n_launched == r->job->n_local)
-        agent_report_launched(pr, r->job);
+        agent_report(a, MSG_LAUNCHED, r->job->number);
 }
 
-static void end_rank(struct pmirun *pr, struct task *t)
+static void end_rank(struct agent *a, struct task *t)
 {
     siginfo_t si = {0};
 
-    loop_close(pr, &t->src);
+    loop_close(&t->src);
     if (!t->rank || !t->exited || t->rank->state != RANK_RUNNING)
         return;
     si.si_code = WIFEXITED(t->status) ? CLD_EXITED : WCOREDUMP(t->status) ? CLD_DUMPED : CLD_KILLED;
     si.si_status = WIFEXITED(t->status) ? WEXITSTATUS(t->status) : WTERMSIG(t->status);
-    job_rank_exited(pr, t->rank, &si);
+    job_rank_exited(t->rank, &si);
 }
 
-static void heard_line(struct pmirun *pr, struct step *s, const char *line)
+static void heard_line(struct agent *a, struct step *s, const char *line)
 {
     bool begins = strncmp(line, "task ", 5) == 0;
     uint32_t number, value;
@@ -181,28 +190,28 @@ static void heard_line(struct pmirun *pr, struct step *s, const char *line)
             if (s->tasks[i].number == number)
                 t = &s->tasks[i];
     if (!t || (begins ? t->pid || !value : !t->pid || t->exited)) {
-        trace(pr, "slurmstepd says \"%s\"", line);
+        trace("slurmstepd says \"%s\"", line);
         return;
     }
     if (begins) {
         t->pid = (pid_t)value;
-        begin_rank(pr, t);
+        begin_rank(a, t);
     } else {
         t->exited = true;
         t->status = (int)value;
-        end_rank(pr, t);
+        end_rank(a, t);
     }
 }
 
-void step_told(struct pmirun *pr, const char *text, size_t n)
+void step_told(struct agent *a, const char *text, size_t n)
 {
-    struct step *s = pr->nodes->agent.step;
+    struct step *s = a->step;
 
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '\n') {
             s->line[s->len] = '\0';
             s->len = 0;
-            heard_line(pr, s, s->line);
+            heard_line(a, s, s->line);
         } else if (s->len < sizeof(s->line) - 1) {
             s->line[s->len++] = text[i];
         }
@@ -210,30 +219,31 @@ void step_told(struct pmirun *pr, const char *text, size_t n)
 }
 
 /* It has ended with an unknown status, since slurmstepd ended before its report. */
-static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_ended(void *of, struct source *src, uint32_t events)
 {
+    struct agent *a = of;
     struct task *t = (struct task *)src;
 
     t->exited = true;
     t->status = SIGKILL;
-    end_rank(pr, t);
+    end_rank(a, t);
 }
 
 /* Watches a rank whose parent, slurmstepd, is gone. */
-static void watch_task(struct pmirun *pr, struct task *t)
+static void watch_task(struct agent *a, struct task *t)
 {
     int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
 
     if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the rank ends with the step */
         kill(t->pid, SIGKILL);
-    t->src = (struct source){on_ended, fd};
-    if (fd < 0 || loop_add(pr, &t->src, EPOLLIN) != 0)
-        on_ended(pr, &t->src, 0);
+    t->src = (struct source){on_ended, a, fd};
+    if (fd < 0 || loop_add(&t->src, EPOLLIN) != 0)
+        on_ended(a, &t->src, 0);
 }
 
-void step_left(struct pmirun *pr)
+void step_left(struct agent *a)
 {
-    struct step *s = pr->nodes->agent.step;
+    struct step *s = a->step;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n_tasks; i++) {
@@ -243,14 +253,14 @@ void step_left(struct pmirun *pr)
             continue;
         n++;
         if (t->pid)
-            watch_task(pr, t);
+            watch_task(a, t);
     }
-    if (n == 0 || pr->nodes->agent.ending)
+    if (n == 0 || a->ending)
         return;
-    if (!pr->nodes->agent.told)
+    if (!a->told)
         die(STATUS_NODE, "agent: slurmstepd has ended before its tasks");
-    say(pr, "slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
-    job_stop(pr, STATUS_NODE);
+    say("slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
+    job_stop(a->jobs, STATUS_NODE);
 }
 
 static struct rank *find_rank(struct job *job, uint32_t number)
@@ -261,9 +271,9 @@ static struct rank *find_rank(struct job *job, uint32_t number)
     return NULL;
 }
 
-void step_adopt(struct pmirun *pr, struct job *job)
+void step_adopt(struct agent *a, struct job *job)
 {
-    struct step *s = pr->nodes->agent.step;
+    struct step *s = a->step;
     int err = 0;
 
     for (uint32_t i = 0; i < s->n_tasks && !err; i++) {
@@ -273,39 +283,40 @@ void step_adopt(struct pmirun *pr, struct job *job)
         if (!t->rank || t->rank->conn)
             err = -EPROTO;
         else
-            err = pmi_attach(pr, t->rank, t->fd);
+            err = pmi_attach(t->rank, t->fd);
     }
     if (err) {
-        say(pr, "cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
-        job_stop(pr, STATUS_RESOURCES);
+        say("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
     for (uint32_t i = 0; i < s->n_tasks; i++) {
-        begin_rank(pr, &s->tasks[i]);
-        end_rank(pr, &s->tasks[i]);
+        begin_rank(a, &s->tasks[i]);
+        end_rank(a, &s->tasks[i]);
     }
 }
 
 /* ---- the head ---- */
 
-static void on_srun(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_srun(void *of, struct source *src, uint32_t events)
 {
+    struct head *h = of;
     char text[64];
     ssize_t n = read(src->fd, text, sizeof(text));
 
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
-    loop_close(pr, src);
-    if (pr->nodes->head.ending)
+    loop_close(src);
+    if (h->ending)
         return;
-    trace(pr, "srun has ended");
-    job_stop(pr, STATUS_SIGNAL + SIGHUP);
+    trace("srun has ended");
+    job_stop(h->jobs, STATUS_SIGNAL + SIGHUP);
 }
 
-void step_begin(struct pmirun *pr, char *lines)
+void step_begin(struct head *h, char *lines)
 {
     static struct source srun;
-    struct job *job = pr->jobs;
+    struct job *job = h->jobs->first;
     size_t n = strlen(lines);
 
     job->way = MPI_PMI;
@@ -317,14 +328,14 @@ void step_begin(struct pmirun *pr, char *lines)
     set_null(STDOUT_FILENO);
     sodium_memzero(lines, n);
     free(lines);
-    srun = (struct source){on_srun, STDIN_FILENO};
-    if (loop_add(pr, &srun, EPOLLIN) != 0)
+    srun = (struct source){on_srun, h, STDIN_FILENO};
+    if (loop_add(&srun, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "its stdin must be a connection to srun");
 }
 
-bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in)
+bool step_ranks(struct head *h, const struct node *node, struct msg_in *in)
 {
-    struct job *job = pr->jobs;
+    struct job *job = h->jobs->first;
     uint32_t n = get_count(in, 4);
 
     if (!job->node_of || node->ready || n == 0)
@@ -339,13 +350,13 @@ bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in)
     return !in->left;
 }
 
-bool step_is_whole(struct pmirun *pr)
+bool step_is_whole(const struct head *h)
 {
-    const struct job *job = pr->jobs;
+    const struct job *job = h->jobs->first;
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         if (job->node_of[i] == NOWHERE) {
-            say(pr, "no node has rank %u of the step", i);
+            say("no node has rank %u of the step", i);
             return false;
         }
     return true;

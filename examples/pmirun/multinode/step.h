@@ -18,23 +18,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agent;
+struct head;
 struct job;
 struct msg_in;
 struct node;
-struct pmirun;
 struct step;
 
 /* In an agent. step_join() exits when the arguments are malformed. */
 struct step *step_join(const char *node, const char *ranks);
 uint32_t step_node(const struct step *s);
-void step_told(struct pmirun *pr, const char *text, size_t n); /* by slurmstepd */
-void step_left(struct pmirun *pr);                             /* slurmstepd has ended */
-void step_tell_ranks(struct pmirun *pr);                       /* the head: which are here */
-void step_adopt(struct pmirun *pr, struct job *job);           /* serves its ranks */
+void step_told(struct agent *a, const char *text, size_t n); /* by slurmstepd */
+void step_left(struct agent *a);                             /* slurmstepd has ended */
+void step_tell_ranks(struct agent *a);                       /* the head: which are here */
+void step_adopt(struct agent *a, struct job *job);           /* serves its ranks */
 
 /* In the head: takes `lines`. And: MSG_RANKS of a node. */
-void step_begin(struct pmirun *pr, char *lines);
-bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in);
-bool step_is_whole(struct pmirun *pr); /* has each rank its node? */
+void step_begin(struct head *h, char *lines);
+bool step_ranks(struct head *h, const struct node *node, struct msg_in *in);
+bool step_is_whole(const struct head *h); /* has each rank its node? */
 
 #endif

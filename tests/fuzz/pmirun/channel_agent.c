@@ -57,22 +57,29 @@ static void tell_agent(struct world *w)
     msg_u32(&m, 2);
     msg_u32(&m, 0);
     say_msg(w, &w->peers[0], &m);
-    check(w->pr.jobs && w->pr.launch == w->pr.jobs);
+    check(w->pr.jobs.first && w->pr.jobs.launch == w->pr.jobs.first);
 }
 
 void begin_agent(struct world *w, bool with_prelude)
 {
     struct pmirun *pr = &w->pr;
-    struct agent *a = &w->nodes.agent;
+    struct agent *a = &w->agent;
 
-    pr->agent = true;
-    a->node = w->nodes.net.self.id = 1;
+    pr->jobs.agent = pr->input.agent = a;
+    a->opt = &pr->opt;
+    a->jobs = &pr->jobs;
+    a->output = &pr->output;
+    a->input = &pr->input;
+    a->detect = &pr->detect;
+    a->node = 1;
+    messages.host = a->name;
+    begin_net(w, &a->net, 1);
     a->n_nodes = LINKS;
     a->early_tail = &a->early;
     a->boot.fd = -1;
     pr->output.out.dead = pr->output.err.dead = false;
     pr->output.out.room = pr->output.err.room = 1000;
-    net_init(pr, &agent_net_ops);
+    net_init(w->net, &pr->opt, &agent_net_ops, a);
     connect_link(w, 0, CHANNEL_HEAD, true);
     connect_link(w, 1, 0, false);
     connect_link(w, 2, 2, false);
@@ -97,41 +104,41 @@ void end_agent(struct agent *a)
 }
 
 /* An agent's ranks begin, as launch.c would have it. */
-void launch_all(struct pmirun *pr)
+void launch_all(struct jobs *jobs)
 {
     static int next;
 
-    while (pr->launch) {
-        struct job *job = pr->launch;
+    while (jobs->launch) {
+        struct job *job = jobs->launch;
 
-        launch_drop(pr, job);
+        launch_drop(NULL, job);
         for (; job->n_launched < job->n_local; job->n_launched++) {
             struct rank *r = &job->ranks[job->n_launched];
 
             r->pid = FIRST_PID + next++ % 1000000;
             r->state = RANK_RUNNING;
             job->n_live++;
-            pr->n_live++;
-            check(rank_index_reserve(&pr->by_pid) == 0);
-            rank_index_add(&pr->by_pid, r);
-            agent_report_started(pr, r);
+            jobs->n_live++;
+            check(rank_index_reserve(&jobs->by_pid) == 0);
+            rank_index_add(&jobs->by_pid, r);
+            agent_report_rank(jobs->agent, MSG_STARTED, r, (uint32_t)r->pid);
         }
-        agent_report_launched(pr, job);
+        agent_report(jobs->agent, MSG_LAUNCHED, job->number);
     }
 }
 
 /* The which-th of them that runs ends. */
-void end_rank(struct pmirun *pr, unsigned which)
+void end_rank(struct jobs *jobs, unsigned which)
 {
     siginfo_t si = {0};
 
     si.si_code = which & 1 ? CLD_EXITED : CLD_KILLED;
     si.si_status = which & 1 ? 0 : 9;
     which /= 2;
-    for (struct job *job = pr->jobs; job; job = job->next)
+    for (struct job *job = jobs->first; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local; i++)
             if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
-                job_rank_exited(pr, &job->ranks[i], &si);
+                job_rank_exited(&job->ranks[i], &si);
                 return;
             }
 }

@@ -43,26 +43,31 @@ void begin_head(struct world *w, bool with_prelude)
     struct job_plan plan = {.n_apps = 1};
     int err;
 
-    pr->head = true;
-    w->nodes.net.self.id = CHANNEL_HEAD;
-    net_init(pr, &head_net_ops);
+    pr->jobs.head = pr->input.head = &w->head;
+    pr->timeline.of_nodes = true;
+    w->head.jobs = &pr->jobs;
+    w->head.output = &pr->output;
+    w->head.input = &pr->input;
+    w->head.detect = &pr->detect;
+    begin_net(w, &w->head.net, CHANNEL_HEAD);
+    net_init(w->net, &pr->opt, &head_net_ops, &w->head);
     pr->opt.labels = pr->timeline.on = with_prelude;
-    w->nodes.head.nodes = calloc(LINKS, sizeof(*w->nodes.head.nodes));
-    w->nodes.head.starters = calloc(LINKS, sizeof(*w->nodes.head.starters));
-    w->nodes.head.n_starters = LINKS;
-    check(w->nodes.head.nodes != NULL && w->nodes.head.starters != NULL);
+    w->head.nodes = calloc(LINKS, sizeof(*w->head.nodes));
+    w->head.starters = calloc(LINKS, sizeof(*w->head.starters));
+    w->head.n_starters = LINKS;
+    check(w->head.nodes != NULL && w->head.starters != NULL);
     for (uint32_t i = 0; i < LINKS; i++) {
-        struct starter *s = &w->nodes.head.starters[i];
+        struct starter *s = &w->head.starters[i];
 
         *s = (struct starter){.src.fd = -1, .in = -1, .state = STARTER_EXITED, .first = i, .n = 1};
-        w->nodes.head.nodes[i].id = i;
-        w->nodes.head.nodes[i].name = xprintf("node%u", i);
+        w->head.nodes[i].id = i;
+        w->head.nodes[i].name = xprintf("node%u", i);
     }
     plan.apps = one_app(4);
     plan.node_of = calloc(4, sizeof(*plan.node_of));
     check(plan.node_of != NULL);
-    head_place_ranks(pr, 4, NULL, plan.node_of);
-    check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
+    head_place_ranks(&w->head, 4, NULL, plan.node_of);
+    check(job_create(&pr->jobs, &plan, &err) != NULL && names_init(&w->head) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);
     for (int i = 0; i < LINKS; i++)
@@ -78,4 +83,5 @@ void end_head(struct head *h)
     }
     free(h->nodes);
     free(h->starters);
+    pmiwire_server_destroy(h->names);
 }

@@ -12,29 +12,24 @@ static void hash(const void *p, size_t n, uint8_t out[SUM_BYTES])
     crypto_generichash(out, SUM_BYTES, p, n, NULL, 0);
 }
 
-static struct world *world_of(struct pmirun *pr)
-{
-    return (struct world *)(void *)((char *)pr - offsetof(struct world, pr));
-}
-
 static bool server_opened(void *ctx, struct channel *c)
 {
-    struct pmirun *pr = ctx;
+    struct world *w = ctx;
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
 
     nc->deadline_ns = 0;
-    return pr->nodes->net.ops->opened(pr, nc);
+    return w->net->ops->opened(w->net->of, nc);
 }
 
 static bool server_frame(void *ctx, struct channel *c, const void *p, size_t n)
 {
-    struct pmirun *pr = ctx;
+    struct world *w = ctx;
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
-    struct peer_end *e = world_of(pr)->speaks;
+    struct peer_end *e = w->speaks;
     uint8_t *copy, sum[SUM_BYTES];
     bool ok;
 
-    check(e && e->nc == nc && !world_of(pr)->altered && e->n_heard < e->n_sent && !e->out_of_turn);
+    check(e && e->nc == nc && !w->altered && e->n_heard < e->n_sent && !e->out_of_turn);
     hash(p, n, sum);
     check(n == e->sent_len && memcmp(sum, e->sent, sizeof(sum)) == 0);
     e->n_heard++;
@@ -44,7 +39,7 @@ static bool server_frame(void *ctx, struct channel *c, const void *p, size_t n)
     check(copy != NULL);
     if (n)
         memcpy(copy, p, n);
-    ok = pr->nodes->net.ops->frame(pr, nc, n ? copy : copy + 1, n);
+    ok = w->net->ops->frame(w->net->of, nc, n ? copy : copy + 1, n);
     free(copy);
     return ok;
 }
@@ -82,8 +77,8 @@ void broken(struct world *w, struct peer_end *e, const char *why)
 {
     if (e->nc->dead)
         return;
-    net_close(&w->pr, e->nc);
-    w->nodes.net.ops->closed(&w->pr, e->nc, why);
+    net_close(e->nc);
+    w->net->ops->closed(w->net->of, e->nc, why);
 }
 
 /* What a server has to say to each, taken away. */
@@ -109,7 +104,7 @@ void deliver(struct world *w, struct peer_end *e, const uint8_t *p, size_t n)
     if (n == 0 || e->nc->dead)
         return;
     w->speaks = e;
-    rc = channel_input(&e->nc->ch, p, n, &server_ops, &w->pr);
+    rc = channel_input(&e->nc->ch, p, n, &server_ops, w);
     w->speaks = NULL;
     check((rc == -EPROTO) == (e->nc->ch.state == CHANNEL_FAILED) && (rc == 0 || rc == -EPROTO));
     if (rc)
@@ -155,22 +150,22 @@ void connect_link(struct world *w, int i, uint32_t id, bool dials)
     const void *p;
     size_t n;
 
-    memcpy(&e->self, &w->nodes.net.self, sizeof(e->self));
+    memcpy(&e->self, &w->net->self, sizeof(e->self));
     e->self.id = id;
     e->nc = calloc(1, sizeof(*e->nc));
     check(e->nc != NULL);
     e->nc->src.fd = -1;
+    e->nc->net = w->net;
     e->nc->dialled = dials;
-    check(channel_init(&e->nc->ch, &w->nodes.net.self, dials, dials ? id : CHANNEL_NOBODY) == 0);
-    check(channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->nodes.net.self.id) ==
-          0);
-    if (w->pr.agent && dials)
-        w->nodes.agent.head = e->nc;
+    check(channel_init(&e->nc->ch, &w->net->self, dials, dials ? id : CHANNEL_NOBODY) == 0);
+    check(channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->net->self.id) == 0);
+    if (w->pr.jobs.agent && dials)
+        w->agent.head = e->nc;
     for (bool any = true; any;) {
         any = false;
         n = channel_output(&e->ch, &p);
         if (n > 0) {
-            check(channel_input(&e->nc->ch, p, n, &server_ops, &w->pr) == 0);
+            check(channel_input(&e->nc->ch, p, n, &server_ops, w) == 0);
             channel_sent(&e->ch, n);
             any = true;
         }

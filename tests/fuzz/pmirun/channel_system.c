@@ -79,25 +79,25 @@ ssize_t getrandom(void *p, size_t n, unsigned flags)
 
 /* ---- one node's files ---- */
 
-int loop_add(struct pmirun *pr, struct source *src, uint32_t events)
+struct loop loop;
+struct source *stdin_copy;
+
+int loop_add(struct source *src, uint32_t events)
 {
-    (void)pr, (void)src, (void)events;
     return 0;
 }
 
-void loop_mod(struct pmirun *pr, struct source *src, uint32_t events)
+void loop_mod(struct source *src, uint32_t events)
 {
-    (void)pr, (void)src, (void)events;
 }
 
-void loop_del(struct pmirun *pr, struct source *src)
+void loop_del(struct source *src)
 {
-    (void)pr, (void)src;
 }
 
-void loop_close(struct pmirun *pr, struct source *src)
+void loop_close(struct source *src)
 {
-    if (src == &pr->input.src && src->fd >= 0) /* a copy of stdin: the one that is real */
+    if (src == stdin_copy && src->fd >= 0) /* a copy of stdin: the one that is real */
         close(src->fd);
     src->fd = -1;
 }
@@ -112,36 +112,36 @@ bool folder_remove(const char *key)
     abort();
 }
 
-const char *folder_get(struct pmirun *pr, enum folder_place place)
+const char *folder_get(struct folders *f, enum folder_place place)
 {
     abort();
 }
 
-void topology_use(const struct pmirun *pr, bool use)
+void topology_use(const struct topology *t, bool use)
 {
     abort();
 }
 
-const char *way_name(const struct job *job)
+const char *mpi_detect_name(const struct job *job)
 {
     return job->way == MPI_PMIX ? "pmix" : "pmi";
 }
 
-void way_report(struct pmirun *pr, const struct job *job)
+void mpi_detect_report(const struct job *job)
 {
 }
 
-void way_job_ended(struct pmirun *pr, struct job *job)
+void mpi_detect_ended(struct job *job)
 {
 }
 
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
-int way_choose(struct pmirun *pr, struct job *job, char **why)
+int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 {
     if (job->way == MPI_AUTO)
         job->way = MPI_PMI;
     job->way_why = xprintf("fuzz");
-    agent_report_mpi(pr, job);
+    agent_report_mpi(job->jobs->agent, job);
     return 0;
 }
 
@@ -150,7 +150,8 @@ void bind_free(struct binding *b)
     free(b);
 }
 
-void launch_init(struct pmirun *pr)
+void launch_init(struct jobs *jobs, struct output *output, struct input *input,
+                 const struct signals *signals)
 {
     abort();
 }
@@ -171,45 +172,47 @@ int program_find(struct app *app, char **why)
     return err ? STATUS_NOTFOUND : 0;
 }
 
-int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
+int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
     *need = n_more;
     *have = 40;
     return n_more > 40 ? -EMFILE : 0;
 }
 
-void launch_land_all(struct pmirun *pr)
+void launch_land_all(struct launcher *l)
 {
 }
 
-void launch_settle(struct pmirun *pr)
+void launch_settle(struct launcher *l)
 {
 }
 
-void launch_drop(struct pmirun *pr, struct job *job)
+void launch_drop(struct launcher *l, struct job *job)
 {
-    struct job **p = &pr->launch;
+    struct jobs *jobs = job->jobs;
+    struct job **p = &jobs->launch;
 
     while (*p && *p != job)
         p = &(*p)->next_launch;
     if (*p)
         *p = job->next_launch;
     if (!*p)
-        pr->launch_tail = p;
+        jobs->launch_tail = p;
 }
 
-int port_init(struct pmirun *pr)
+int port_init(struct port *port)
 {
-    pr->opt.use_port = false; /* or shared memory would have names, which a crash leaves behind */
+    struct options *opt = (struct options *)(uintptr_t)port->pmi->jobs->opt;
+
+    opt->use_port = false; /* or shared memory would have names, which a crash leaves behind */
     return 0;
 }
 
-void port_forget(struct pmirun *pr, const struct rank *r)
+void port_forget(struct port *port, const struct rank *r)
 {
-    (void)pr, (void)r;
 }
 
-bool port_may_complain(struct pmirun *pr)
+bool port_may_complain(struct port *port)
 {
     return true;
 }
@@ -223,7 +226,7 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 
 /* ---- connections ---- */
 
-void net_close(struct pmirun *pr, struct netconn *nc)
+void net_close(struct netconn *nc)
 {
     nc->dead = true;
 }
@@ -231,8 +234,7 @@ void net_close(struct pmirun *pr, struct netconn *nc)
 /* What an agent says to others goes nowhere: their links come to us. */
 static struct netconn nowhere = {.dialled = true};
 
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
-              const void *p, size_t n)
+int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
 {
     struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
 
@@ -241,22 +243,20 @@ int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t he
     return nc->dead ? -EPIPE : channel_send(&nc->ch, iov, n ? 2 : 1);
 }
 
-int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    return net_send2(pr, nc, p, n, NULL, 0);
+    return net_send2(nc, p, n, NULL, 0);
 }
 
-int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
+int net_listen(struct net *net, const char *address, uint16_t *port)
 {
-    (void)pr, (void)address;
     *port = 4711;
     return 0;
 }
 
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err)
 {
-    (void)pr, (void)address, (void)port, (void)peer, (void)hasty, (void)err;
     return &nowhere;
 }
 
@@ -265,12 +265,12 @@ bool net_full(struct netconn *nc)
     return false;
 }
 
-bool net_shaking(const struct pmirun *pr)
+bool net_shaking(const struct net *net)
 {
     return false;
 }
 
-uint64_t net_patience(const struct pmirun *pr)
+uint64_t net_timeout(const struct net *net)
 {
     return NS_PER_S;
 }
@@ -286,15 +286,17 @@ char *net_own_addresses(void)
     return xprintf("192.0.2.1");
 }
 
-void net_init(struct pmirun *pr, const struct net_ops *ops)
+void net_init(struct net *net, const struct options *opt, const struct net_ops *ops, void *of)
 {
-    pr->nodes->net.ops = ops;
+    net->opt = opt;
+    net->ops = ops;
+    net->of = of;
 }
 
-void net_flush(struct pmirun *pr)
+void net_flush(struct net *net)
 {
 }
 
-void net_free_closed(struct pmirun *pr)
+void net_free_closed(struct net *net)
 {
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "../../../examples/pmirun/local/pmirun.h"
-#include "../../../examples/pmirun/multinode/nodes.h"
+#include "../../../examples/pmirun/multinode/agent.h"
+#include "../../../examples/pmirun/multinode/head.h"
+#include "../../../examples/pmirun/multinode/names.h"
 
 enum { LINKS = 3, FIRST_PID = 1000000000, SUM_BYTES = 32 };
 
@@ -31,14 +33,20 @@ struct peer_end {
 
 struct world {
     struct pmirun pr;
-    struct nodes nodes;
+    struct head head;
+    struct agent agent;
+    struct net *net; /* of one of them */
     struct peer_end peers[LINKS];
     struct peer_end *speaks; /* whose bytes are being read */
     bool altered;            /* and they are not what was sent */
 };
 
 /* channel_system.c: what stands in for the system, and for pmirun's files that own its objects */
+extern struct source *stdin_copy;                      /* the one source that is real */
 extern struct randombytes_implementation same_numbers; /* libsodium's: the same in each run */
+
+/* fuzz_pmirun_channel.c: what its connections bring along */
+void begin_net(struct world *w, struct net *net, uint32_t id);
 
 /* channel_link.c: links to the server, and those at their other ends */
 void connect_link(struct world *w, int i, uint32_t id, bool dials);
@@ -57,7 +65,7 @@ void end_head(struct head *h);
 /* channel_agent.c: an agent with its head and two others */
 void begin_agent(struct world *w, bool with_prelude);
 void end_agent(struct agent *a);
-void launch_all(struct pmirun *pr);
-void end_rank(struct pmirun *pr, unsigned which);
+void launch_all(struct jobs *jobs);
+void end_rank(struct jobs *jobs, unsigned which);
 
 #endif

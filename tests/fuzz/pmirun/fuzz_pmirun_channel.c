@@ -35,43 +35,48 @@ static void begin_world(struct world *w)
 
     environ = environment;
     memset(w, 0, sizeof(*w));
-    pr->jobs_tail = &pr->jobs;
-    pr->by_pid.key = job_pid_of;
-    pr->launch_tail = &pr->launch;
-    pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
+    memset(&loop, 0, sizeof(loop));
+    memset(&messages, 0, sizeof(messages));
+    stdin_copy = &pr->input.src;
+    pmirun_init(pr);
     pr->opt.n_nodes = LINKS;
     pr->opt.node_s = 25;
     pr->opt.universe_size = -1;
     pr->opt.shm_max_bytes = 1u << 20;
-    pr->now_ns = pr->start_ns = 1;
-    pr->nodes = &w->nodes;
+    loop.now_ns = loop.start_ns = 1;
     pr->output.out.src.fd = pr->output.err.src.fd = -1;
     pr->output.out.dead = pr->output.err.dead = true;
-    memset(w->nodes.net.self.secret, 0x77, CHANNEL_SECRET_BYTES);
-    memset(w->nodes.net.self.job, 0x55, CHANNEL_JOB_BYTES);
+}
+
+void begin_net(struct world *w, struct net *net, uint32_t id)
+{
+    w->net = net;
+    memset(net->self.secret, 0x77, CHANNEL_SECRET_BYTES);
+    memset(net->self.job, 0x55, CHANNEL_JOB_BYTES);
+    net->self.id = id;
 }
 
 static void end_world(struct world *w)
 {
     struct pmirun *pr = &w->pr;
 
-    input_close(pr);
-    host_stop(pr);
-    while (pr->jobs) {
-        struct job *job = pr->jobs;
+    input_close(&pr->input);
+    host_stop();
+    while (pr->jobs.first) {
+        struct job *job = pr->jobs.first;
 
-        pr->jobs = job->next;
+        pr->jobs.first = job->next;
         for (uint32_t i = 0; i < job->n_local; i++) {
             free(job->ranks[i].out.part);
             free(job->ranks[i].err.part);
         }
         if (!job->spawned)
             spawn_free_apps(job->apps, job->n_apps);
-        job_free(pr, job);
+        job_free(job);
     }
-    pmiwire_server_destroy(pr->server);
-    end_agent(&w->nodes.agent);
-    end_head(&w->nodes.head);
+    pmiwire_server_destroy(pr->pmi.server);
+    end_agent(&w->agent);
+    end_head(&w->head);
     for (int i = 0; i < LINKS; i++) {
         channel_fini(&w->peers[i].ch);
         channel_fini(&w->peers[i].nc->ch);
@@ -80,8 +85,8 @@ static void end_world(struct world *w)
     }
     free(pr->output.out.buf);
     free(pr->output.err.buf);
-    free(pr->by_pid.slots);
-    input_close(pr);
+    free(pr->jobs.by_pid.slots);
+    input_close(&pr->input);
     free(pr->input.feeds);
     free(pr->input.buf);
     free(pr->opt.map_by);
@@ -90,7 +95,6 @@ static void end_world(struct world *w)
     place_policy_free(&pr->opt.place);
     free(pr->timeline.events);
     free(pr->timeline.clocks);
-    msg_free(&pr->timeline.packed);
 }
 
 /* ---- what must hold after each step ---- */
@@ -101,7 +105,7 @@ static void judge(struct world *w)
     uint64_t n_live = 0, n_streams = 0;
     size_t early = 0;
 
-    for (const struct job *job = pr->jobs; job; job = job->next) {
+    for (const struct job *job = pr->jobs.first; job; job = job->next) {
         uint32_t here = 0;
 
         for (uint32_t i = 0; i < job->n_local; i++) {
@@ -109,38 +113,40 @@ static void judge(struct world *w)
             n_streams += output_is_open(&job->ranks[i].out) + output_is_open(&job->ranks[i].err);
         }
         check(here == job->n_live && job->n_launched <= job->n_local);
-        check(!pr->agent || job->n_local > 0); /* what launch.c relies on */
+        check(!pr->jobs.agent || job->n_local > 0); /* what launch.c relies on */
         n_live += here;
     }
-    check(n_live == pr->n_live && n_streams == pr->output.n_streams);
-    for (const struct early *e = w->nodes.agent.early; e; e = e->next)
+    check(n_live == pr->jobs.n_live && n_streams == pr->output.n_streams);
+    for (const struct early *e = w->agent.early; e; e = e->next)
         early += e->n;
-    check(early == w->nodes.agent.early_bytes);
-    for (uint32_t i = 0; pr->head && i < LINKS; i++)
+    check(early == w->agent.early_bytes);
+    for (uint32_t i = 0; pr->jobs.head && i < LINKS; i++)
         if (w->peers[i].nc->dead)
-            check(w->nodes.head.nodes[i].done ||
-                  (w->nodes.head.nodes[i].lost && (pr->stopping || w->nodes.head.ending)));
-    if (pr->agent && w->peers[0].nc->dead)
-        check(w->nodes.agent.over);
+            check(w->head.nodes[i].done ||
+                  (w->head.nodes[i].lost && (pr->jobs.stopping || w->head.ending)));
+    if (pr->jobs.agent && w->peers[0].nc->dead)
+        check(w->agent.over);
 }
 
 /* ---- steps ---- */
 
 static void pass_time(struct pmirun *pr, unsigned how_much)
 {
-    pr->now_ns += how_much * 50 * NS_PER_MS;
-    timers_run(pr);
-    if (pr->agent) {
-        if (pr->server)
-            pmiwire_server_tick(pr->server, pr->now_ns);
-        host_tick(pr);
-        launch_all(pr);
-        if (!pr->n_live && nodes_may_end(pr))
-            nodes_ended(pr);
+    struct jobs *jobs = &pr->jobs;
+
+    loop.now_ns += how_much * 50 * NS_PER_MS;
+    timers_run();
+    if (jobs->agent) {
+        if (pr->pmi.server)
+            pmiwire_server_tick(pr->pmi.server, loop.now_ns);
+        host_tick();
+        launch_all(jobs);
+        if (!jobs->n_live && nodes_may_end(jobs))
+            nodes_ended(jobs);
     } else {
-        nodes_progress(pr);
-        if (!pr->n_live && !job_end_is_pending(pr))
-            nodes_may_end(pr);
+        nodes_progress(jobs);
+        if (!jobs->n_live && !job_end_is_pending(jobs))
+            nodes_may_end(jobs);
     }
 }
 
@@ -197,8 +203,8 @@ static size_t step(struct world *w, const uint8_t *data, size_t size)
         break;
     case 6: pass_time(&w->pr, arg); break;
     case 7:
-        if (w->pr.agent && (arg & 0xf0) != 0xf0)
-            end_rank(&w->pr, arg);
+        if (w->pr.jobs.agent && (arg & 0xf0) != 0xf0)
+            end_rank(&w->pr.jobs, arg);
         else
             broken(w, e, "it closed the connection");
         break;
@@ -214,10 +220,10 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
     while (at + 2 <= size) {
         at += step(w, data + at, size - at);
         listen_to_server(w);
-        job_decide_end(&w->pr);
-        nodes_progress(&w->pr);
+        job_decide_end(&w->pr.jobs);
+        nodes_progress(&w->pr.jobs);
         listen_to_server(w);
-        job_free_ended(&w->pr);
+        job_free_ended(&w->pr.jobs);
         listen_to_server(w);
         judge(w);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of head and agents, each the payload of a frame (channel.h): a byte for its kind, then
- * its fields (local/fields.h). A malformed frame is refused as a whole, and its connection is
+ * Messages of head and agents, each the payload of a frame (multinode/channel.h): a byte for its
+ * kind, then its fields (fields.h). A malformed frame is refused as a whole, and its connection is
  * closed.
  */
 #ifndef PMIRUN_MESSAGE_H
@@ -9,9 +9,9 @@
 
 #include <pmiwire/server.h>
 
-#include "../local/fields.h"
+#include "fields.h"
 
-#define BOOT_VERSION "5" /* in the first of them: raise it with each change of messages */
+#define BOOT_VERSION "6" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
 #define BOOT_BYTES 65536u
