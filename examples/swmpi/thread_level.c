@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread level of a program under Open MPI. Its one-sided component osc/pt2pt makes no window at
- * MPI_THREAD_MULTIPLE, and the windows of MPI_Win_create() that hold storage need one. A program
+ * The thread level of a program under Open MPI. Its one-sided component osc/pt2pt makes no window
+ * at MPI_THREAD_MULTIPLE, and the windows of MPI_Win_create() that hold storage need one. A program
  * that asks for that level, as mpi4py does by default, gets MPI_THREAD_SERIALIZED where the job's
  * options choose osc/pt2pt: `provided` says so, as MPI allows.
  */

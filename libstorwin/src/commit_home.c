@@ -31,7 +31,7 @@ void storwin__place_record(struct storwin__commit *c, const struct storwin__reco
 
 /* Unchanged pages between two changed ones that are written with them: a request takes the time of
  * about so many pages, and the processor time of twice as many. */
-#define GAP 4u
+#define FILL_GAP 4u
 
 static void fill_gaps(atomic_uint_least64_t *set, uint64_t pages)
 {
@@ -41,7 +41,7 @@ static void fill_gaps(atomic_uint_least64_t *set, uint64_t pages)
         const uint64_t stop = storwin__set_next(set, page, pages, 0);
 
         page = storwin__set_next(set, stop, pages, 1);
-        if (page < pages && page - stop <= GAP)
+        if (page < pages && page - stop <= FILL_GAP)
             storwin__set_add(set, stop, page);
     }
 }

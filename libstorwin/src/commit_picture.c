@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUNDS 8u   /* before a fork */
-#define SLICE  256u /* pages that a thread copies at a time */
+#define ROUNDS     8u   /* before a fork */
+#define COPY_SLICE 256u /* pages that a thread copies at a time */
 
 struct copying {
     struct storwin_window *win;
@@ -34,8 +34,9 @@ static void copy_slices(void *ctx)
     const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
     uint64_t first;
 
-    while ((first = atomic_fetch_add_explicit(&job->next, SLICE, memory_order_relaxed)) < pages) {
-        const uint64_t stop = storwin__min(first + SLICE, pages);
+    while ((first = atomic_fetch_add_explicit(&job->next, COPY_SLICE, memory_order_relaxed)) <
+           pages) {
+        const uint64_t stop = storwin__min(first + COPY_SLICE, pages);
         uint64_t page = first, end;
 
         while ((page = storwin__set_next(job->set, page, stop, 1)) < stop) {
@@ -156,8 +157,8 @@ static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwi
             (void)madvise(win->commit->picture, (size_t)(pages * win->page_bytes), MADV_HUGEPAGE);
         rc = storwin__check_readable(win, s->wanted, err);
         if (rc == 0)
-            storwin__parallel((unsigned)storwin__min(n / SLICE, storwin__threads(win)), copy_slices,
-                              &job);
+            storwin__parallel((unsigned)storwin__min(n / COPY_SLICE, storwin__threads(win)),
+                              copy_slices, &job);
         storwin__set_merge(s->copied, s->wanted, pages);
     }
     return rc;

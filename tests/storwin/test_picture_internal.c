@@ -162,8 +162,8 @@ static unsigned commits_beside(uint32_t atomic, unsigned nap, unsigned n)
     return races;
 }
 
-/* A store every 3 ms stops no commit; where commits compare, none as long as a reading of the window
- * takes less, which a busy machine does not promise. */
+/* A store every 3 ms stops no commit; where commits compare, none as long as a reading of the
+ * window takes less, which a busy machine does not promise. */
 static void slow_stores(void **state)
 {
     (void)state;
