@@ -424,6 +424,8 @@ bool launch_some(struct launcher *l)
 {
     uint64_t begin, now;
 
+    if (!l) /* a head */
+        return false;
     if (!l->jobs->launch) {
         launch_land_all(l); /* when the job was stopped during the launch */
         return false;
