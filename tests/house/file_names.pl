@@ -31,7 +31,7 @@ for my $path (sort @paths) {
 
 for (-e '.git' ? `git -c safe.directory='*' ls-files` : ()) {
     chomp;
-    wrong("$_ is a build product; git must not track it") if m{\.(?:pyc|o|a|so|gcda|gcno|profraw)$|/__pycache__/};
+    wrong("$_ is a build product; git must not track it") if m{\.(?:pyc|o|a|so|gcda|gcno|gcov|profraw)$|/__pycache__/};
 }
 print scalar(@paths), " files\n";
 exit $wrong;
