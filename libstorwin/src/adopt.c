@@ -9,7 +9,7 @@
 /* A range according to /proc/self/maps. */
 struct range {
     uint64_t lo, hi;
-    int writable, shared; /* every page is writable; some page is shared */
+    int readable, writable, shared; /* every page is; every page is; some page is */
 };
 
 static int read_range(struct range *r)
@@ -20,19 +20,22 @@ static int read_range(struct range *r)
 
     if (!file)
         return -errno;
+    r->writable = 1;
     while (next < r->hi && fgets(line, sizeof(line), file)) {
         uint64_t lo, hi;
         char perms[5];
 
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &lo, &hi, perms) != 3 || hi <= next)
             continue;
-        if (lo > next || perms[0] != 'r' || perms[1] != 'w')
+        if (lo > next || perms[0] != 'r')
             break;
+        r->writable &= perms[1] == 'w';
         r->shared |= perms[3] == 's';
         next = hi;
     }
     fclose(file);
-    r->writable = next >= r->hi;
+    r->readable = next >= r->hi;
+    r->writable &= r->readable;
     return 0;
 }
 
@@ -62,6 +65,14 @@ int storwin__memory_private(uint64_t lo, uint64_t hi)
     struct range r = {.lo = lo, .hi = hi};
 
     return read_range(&r) == 0 && r.writable && !r.shared;
+}
+
+/* Whether every mapping of a range can be read. */
+int storwin__memory_readable(uint64_t lo, uint64_t hi)
+{
+    struct range r = {.lo = lo, .hi = hi};
+
+    return read_range(&r) == 0 && r.readable;
 }
 
 int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,

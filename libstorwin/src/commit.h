@@ -83,7 +83,8 @@ struct storwin__records {
     unsigned n_torn;       /* places where both copies were written, and neither is whole */
     unsigned n_unfinished; /* places where only one copy was written, and is not whole */
     int ours;              /* some copy has the magic */
-    int foreign;           /* some copy is of another layout or machine, or not a record */
+    int foreign;           /* some copy is of another layout or machine, or not a record; or there
+                            * is no record, and other bytes are before the areas */
     int swapped;           /* some copy is of a machine of the other byte order */
 };
 

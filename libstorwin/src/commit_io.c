@@ -77,6 +77,22 @@ static void drop_discarded(struct storwin__records *found)
                 memset(&found->at[i], 0, sizeof(found->at[i]));
 }
 
+/* Returns 1 if the file is zero, or absent, before the areas; 0 if it has other bytes; or an
+ * error. */
+static int all_zero(int fd, uint64_t offset)
+{
+    static const uint8_t zeros[STORWIN__BLOCK];
+    uint8_t raw[STORWIN__BLOCK];
+
+    for (uint64_t at = 0; at < STORWIN__FIRST_AREA; at += sizeof(raw)) {
+        const int rc = storwin__read_all(fd, raw, sizeof(raw), offset + at);
+
+        if (rc < 0 || memcmp(raw, zeros, sizeof(raw)) != 0)
+            return rc;
+    }
+    return 1;
+}
+
 /* Reads both copies of the record in each place, and uses the newer whole one. The first two places
  * tell how many there are. */
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found)
@@ -118,6 +134,13 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
             found->n_unfinished += bad;
     }
     drop_discarded(found);
+    if (found->newest_seq == 0 && !found->ours && !found->foreign) {
+        const int zero = all_zero(fd, offset);
+
+        if (zero < 0)
+            return zero;
+        found->foreign = zero == 0;
+    }
     return 0;
 }
 

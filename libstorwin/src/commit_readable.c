@@ -11,6 +11,8 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
+#define FEW_PAGES 64u
+
 static int populate_range(const struct storwin_window *win, uint64_t address, uint64_t bytes)
 {
     const uint64_t page = win->page_bytes, at = address / page * page;
@@ -64,14 +66,18 @@ static int check_span(const struct storwin_window *win, uint64_t first, uint64_t
     return -EFAULT;
 }
 
-/* Checks the pages of a set; NULL: all pages. */
+/* Checks the pages of a set; NULL: all pages. To ask for one page takes 0.3 us, to read the list of
+ * mappings some 20 us, which is enough where all of the window can be read. */
 int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
                             struct storwin_error *err)
 {
-    const uint64_t pages = storwin__pages(win);
+    const uint64_t pages = storwin__pages(win), base = (uint64_t)(uintptr_t)win->map;
     uint64_t page = 0, end;
     int rc = 0;
 
+    if ((!set || storwin__set_count(set, 0, pages) > FEW_PAGES) &&
+        storwin__memory_readable(base, base + win->stor_offset + win->stor_bytes))
+        return 0;
     if (!set)
         return check_span(win, 0, pages, err);
     while (rc == 0 && (page = storwin__set_next(set, page, pages, 1)) < pages) {

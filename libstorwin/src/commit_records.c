@@ -128,39 +128,21 @@ int storwin__generations_check(const struct storwin_opts *opts, const char *path
                                path, areas);
 }
 
-/* Returns 1 if the file is zero, or absent, before the areas; 0 if it has other bytes; or an
- * error. */
-static int all_zero(int fd, uint64_t offset)
-{
-    static const uint8_t zeros[STORWIN__BLOCK];
-    uint8_t raw[STORWIN__BLOCK];
-
-    for (uint64_t at = 0; at < STORWIN__FIRST_AREA; at += sizeof(raw)) {
-        const int rc = storwin__read_all(fd, raw, sizeof(raw), offset + at);
-
-        if (rc < 0 || memcmp(raw, zeros, sizeof(raw)) != 0)
-            return rc;
-    }
-    return 1;
-}
-
 /* Reads the records of a file, which may be another program's, and changes nothing. *opened: the
  * file could be opened. */
 static int read_records(const struct storwin_opts *opts, const char *path,
                         struct storwin__records *found, int *opened, struct storwin_error *err)
 {
     struct storwin__file f;
-    int zero = 1, rc = storwin__file_open_to_read(&f, opts, path, err);
+    int rc = storwin__file_open_to_read(&f, opts, path, err);
 
     *opened = rc == 0;
     if (rc == 0) {
         rc = storwin__records_read(f.fd, opts->offset_bytes, found);
-        if (rc == 0 && storwin__record_newest(found)->seq == 0 && !found->ours)
-            zero = all_zero(f.fd, opts->offset_bytes);
-        if (rc < 0 || zero < 0)
-            rc = storwin__fail(err, rc < 0 ? rc : zero, STORWIN__FILENAME, "\"%.80s\": %s", path,
-                               storwin_strerror(rc < 0 ? rc : zero));
-        else if (zero == 0)
+        if (rc < 0)
+            rc = storwin__fail(err, rc, STORWIN__FILENAME, "\"%.80s\": %s", path,
+                               storwin_strerror(rc));
+        else if (storwin__record_newest(found)->seq == 0 && !found->ours && found->foreign)
             rc = records_foreign(found, err, path);
     }
     storwin__file_close(&f);

@@ -251,6 +251,7 @@ void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t en
 
 /* adopt.c */
 int storwin__memory_private(uint64_t lo, uint64_t hi);
+int storwin__memory_readable(uint64_t lo, uint64_t hi);
 
 /* parallel.c: runs work(ctx) in up to n threads, including the caller, and returns when all have
  * returned */

@@ -57,7 +57,7 @@ void mpir_publish(const struct job *job)
     static char own[256];
 
     gethostname(own, sizeof(own) - 1);
-    MPIR_proctable = xrealloc(NULL, job->n_ranks * sizeof(*MPIR_proctable));
+    MPIR_proctable = xrealloc(MPIR_proctable, job->n_ranks * sizeof(*MPIR_proctable));
     for (uint32_t i = 0; i < job->n_ranks; i++) {
         const struct rank *r = &job->ranks[i];
 
