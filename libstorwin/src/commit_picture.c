@@ -105,25 +105,29 @@ static int copy_frozen(struct storwin_window *win, const struct sets *s, pid_t p
 }
 
 /* The last round, of a moment that a fork holds. What was stored into after the last scan may have
- * been stored before that moment or after it, so it remains changed. Memory that is compared, and
- * memory that others share, cannot be held. */
+ * been stored before that moment or after it, so it remains changed; a window that is compared is
+ * copied whole, and the copy tells what changed. Memory that others share cannot be held. */
 static int last_round(struct storwin_window *win, struct sets *s, struct storwin_error *err)
 {
-    const uint64_t at = (uint64_t)(uintptr_t)win->source;
+    const uint64_t at = (uint64_t)(uintptr_t)win->source, pages = storwin__pages(win);
     int rc = -EOPNOTSUPP;
 
-    if (win->track != STORWIN_TRACK_COMPARED && storwin__memory_private(at, at + win->stor_bytes)) {
+    if (storwin__memory_private(at, at + win->stor_bytes)) {
         const pid_t pid = storwin__freeze();
 
         rc = pid < 0 ? -errno : 0;
         if (rc == 0) {
-            (void)find_fresh(win, s);
-            (void)select_pages(win, s);
+            if (win->track == STORWIN_TRACK_COMPARED) {
+                storwin__set_add(s->wanted, 0, pages);
+            } else {
+                (void)find_fresh(win, s);
+                (void)select_pages(win, s);
+                win->commit->late = s->fresh;
+                s->fresh = NULL;
+            }
             rc = copy_frozen(win, s, pid);
             storwin__thaw(pid);
-            storwin__set_merge(s->copied, s->wanted, storwin__pages(win));
-            win->commit->late = s->fresh;
-            s->fresh = NULL;
+            storwin__set_merge(s->copied, s->wanted, pages);
         }
     }
     return rc == 0 ? 0
@@ -181,6 +185,11 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
         (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
     if (c->picture && s.copied && s.fresh && s.wanted) {
         rc = copy_rounds(win, &s, err);
+        if (rc == 0) {
+            win->source = c->picture;
+            (void)storwin__compare(
+                win, storwin__set_count(s.copied, 0, pages) == pages ? NULL : c->changed, NULL);
+        }
         /* storwin__flip_pages() selected these, with all that the other area lacks. */
         if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
             storwin__set_merge(c->lacks[storwin__commit_area(c)], s.copied, pages);
@@ -191,11 +200,7 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
     storwin__free(a, s.copied);
     storwin__free(a, s.fresh);
     storwin__free(a, s.wanted);
-    if (rc < 0)
-        return rc;
-    win->source = c->picture;
-    (void)storwin__compare(win, c->changed, NULL);
-    return 0;
+    return rc;
 }
 
 void storwin__picture_drop(struct storwin_window *win)

@@ -41,12 +41,13 @@ extern "C" {
  *     following commits begin with the copy.
  *   - After 8 rounds of copies a fork of this process holds one moment. It runs nothing of the
  *     program, sends no SIGCHLD, and ends within the call. Threads that take a page fault wait
- *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory.
+ *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory. A window
+ *     that is compared (STORWIN_CHANGES_COMPARED, also where the kernel cannot track) is read whole
+ *     in each round, and copied whole from the fork.
  *   - STORWIN_ERACE, with nothing committed, remains where neither is possible: threads store in
- *     each round, and fork is not allowed, or pages of the window are shared, marked
- *     MADV_DONTFORK, or compared (STORWIN_CHANGES_COMPARED, also where the kernel cannot track;
- *     each round reads the whole window). A window shared with other processes is compared:
- *     they store at any time, and a quiet reading makes the picture. Call again, or store less.
+ *     each round, and fork is not allowed, or pages of the window are shared or marked
+ *     MADV_DONTFORK. A window shared with other processes is compared: they store at any time, and
+ *     a quiet reading makes the picture. Call again, or store less.
  *   - Two kinds of stores are not detected, and may be in the commit in part: with
  *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
  *     store. Memory with MADV_WIPEONFORK must not be stored into during the call.
