@@ -371,6 +371,20 @@ static void do_no_descriptor(void)
     CHECK(n_read == 0 && n_asked == 1);
 }
 
+/* Before any fence, without a question to the server. */
+static void do_mapping(void)
+{
+    char value[PMI2_MAX_VALLEN + 1];
+    unsigned long n_read, n_asked;
+    int length;
+
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, "PMI_process_mapping", value, sizeof(value), &length) ==
+          PMI2_SUCCESS);
+    CHECK(strncmp(value, "(vector,", 8) == 0);
+    counts(&n_read, &n_asked);
+    CHECK(n_read == 1 && n_asked == 0);
+}
+
 /* The name of a table's memory, as /proc shows it; not that of a program in a folder "shmht". */
 static int is_table(const char *path)
 {
@@ -529,6 +543,8 @@ int main(int argc, char **argv)
         init();
     if (strcmp(mode, "rounds") == 0)
         do_rounds(atoi(argument));
+    else if (strcmp(mode, "mapping") == 0)
+        do_mapping();
     else if (strcmp(mode, "ifence") == 0)
         do_ifence(argument);
     else if (strcmp(mode, "many") == 0)

@@ -50,6 +50,7 @@ gets)
         job 0 $shm -n 5 -- allgather "$([ "$shm" = --no-shm ] && echo socket || echo shm)"
         job 0 $shm -n 2 -- threads
     done
+    job 0 -n 3 -- mapping
     job 0 -n 3 -- many
     job 0 --universe-size 9 -n 2 -- attributes
     ;;

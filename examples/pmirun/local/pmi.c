@@ -176,17 +176,21 @@ int pmi_init(struct pmi *pmi)
 
 /* ---- jobs ---- */
 
-/* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
-static void set_mapping(struct pmiwire_server *server, const struct job *job)
+/* PMI_process_mapping: also in the shared table, so that no rank asks for it by socket. Without it
+ * MPICH compares host names, so failing is harmless. */
+static void set_mapping(struct job *job)
 {
+    const struct pmiwire_str key = pmiwire_strz("PMI_process_mapping");
     uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
              *node_of = job->node_of ? job->node_of : zeros;
     char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
 
     if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
-                                          sizeof(text) - 1, text, sizeof(text)) > 0)
-        pmiwire_server_job_attr(server, job->id, pmiwire_strz("PMI_process_mapping"),
-                                pmiwire_strz(text));
+                                          sizeof(text) - 1, text, sizeof(text)) > 0) {
+        pmiwire_server_job_attr(job->server, job->id, key, pmiwire_strz(text));
+        if (job->table && table_put(job, key, pmiwire_strz(text)) == 0)
+            table_publish(job);
+    }
     free(zeros);
 }
 
@@ -225,18 +229,19 @@ int pmi_add_job(struct pmi *pmi, struct job *job)
     if (rc != 0)
         return rc;
     job->server = pmi->server;
-    set_mapping(pmi->server, job);
     rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
     if (rc == 0)
         rc =
             pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
     if (rc == 0)
         rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
-    if (rc == 0)
-        table_create(job);
-    else
+    if (rc != 0) {
         pmiwire_server_job_remove(pmi->server, job->id);
-    return rc;
+        return rc;
+    }
+    table_create(job);
+    set_mapping(job);
+    return 0;
 }
 
 void pmi_remove_job(struct job *job)
