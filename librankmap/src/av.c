@@ -46,12 +46,11 @@ struct table {
     size_t bytes;
 };
 
-/* Groups in the order of their pgids, and their places in the order of their bases. */
+/* Groups in the order of their bases. */
 struct groups {
     struct table table;
     uint32_t cap;
     _Atomic uint32_t n;
-    _Atomic uint32_t *by_base;
     struct group_slot slot[];
 };
 
@@ -112,10 +111,9 @@ static struct groups *groups_spare(struct rankmap_av *av, uint32_t n)
     }
     while (cap < n)
         cap *= 2;
-    g = table_new(av, g, sizeof(*g) + cap * (sizeof(g->slot[0]) + sizeof(g->by_base[0])));
+    g = table_new(av, g, sizeof(*g) + cap * sizeof(g->slot[0]));
     if (g) {
         g->cap = cap;
-        g->by_base = (_Atomic uint32_t *)(void *)(g->slot + cap);
         av->spare_groups = g;
     }
     return g;
@@ -126,10 +124,15 @@ static struct groups *groups_now(const struct rankmap_av *av)
     return GET(av->groups);
 }
 
+/* A table without groups has one without processes, so that a search need not ask for n. */
 static void groups_publish(struct rankmap_av *av, struct groups *g)
 {
-    av->spare_groups = groups_now(av);
+    struct groups *old = groups_now(av);
+
+    if (g->n == 0)
+        PUT(g->slot[0].n_procs, 0);
     PUT(av->groups, g);
+    av->spare_groups = old;
 }
 
 static struct group group_load(const struct group_slot *slot)
@@ -148,56 +151,64 @@ static void group_store(struct group_slot *slot, const struct group *group)
     PUT(slot->tag, group->tag);
 }
 
-/* Finds the group with a pgid. Returns its place, or UINT32_MAX. */
-static uint32_t place_of_id(const struct groups *g, uint64_t id)
+static void group_move(struct group_slot *to, const struct group_slot *from)
 {
-    uint32_t lo = 0, n = GET(g->n);
+    const struct group group = group_load(from);
 
-    while (n > 1) {
-        uint32_t half = n / 2;
-
-        lo = GET(g->slot[lo + half].id) <= id ? lo + half : lo;
-        n -= half;
-    }
-    return n == 1 && GET(g->slot[lo].id) == id ? lo : UINT32_MAX;
+    group_store(to, &group);
 }
 
-/* Finds the group that has a flat id. Returns its place, or UINT32_MAX. */
-static uint32_t place_of_flat(const struct groups *g, uint64_t flat)
+/* Finds the group with a pgid. Returns NULL if there is none. */
+static const struct group_slot *slot_of_id(const struct groups *g, uint64_t id)
 {
-    uint32_t n = GET(g->n), lo = 0, place;
-
-    if (n == 0)
-        return UINT32_MAX;
-    while (n > 1) {
-        uint32_t half = n / 2;
-
-        lo = GET(g->slot[GET(g->by_base[lo + half])].base) <= flat ? lo + half : lo;
-        n -= half;
-    }
-    place = GET(g->by_base[lo]);
-    return flat - GET(g->slot[place].base) < GET(g->slot[place].n_procs) ? place : UINT32_MAX;
+    for (uint32_t i = 0, n = GET(g->n); i < n; i++)
+        if (GET(g->slot[i].id) == id)
+            return &g->slot[i];
+    return NULL;
 }
 
-/* Reads the group that `place_of` finds for a number; group may be NULL. Returns whether there is
- * one. */
+/* Finds the group that has a flat id. Returns NULL if there is none. */
+static inline const struct group_slot *slot_of_flat(const struct groups *g, uint64_t flat)
+{
+    const struct group_slot *slot = g->slot;
+
+    for (uint32_t n = GET(g->n); n > 1;) {
+        uint32_t half = n / 2;
+
+        slot = GET(slot[half].base) <= flat ? slot + half : slot;
+        n -= half;
+    }
+    return flat - GET(slot->base) < GET(slot->n_procs) ? slot : NULL;
+}
+
+/* Reads the group that `slot_of` finds for a number. Returns whether there is one. */
 static bool group_read(const struct rankmap_av *av,
-                       uint32_t (*place_of)(const struct groups *, uint64_t), uint64_t number,
-                       struct group *group)
+                       const struct group_slot *(*slot_of)(const struct groups *, uint64_t),
+                       uint64_t number, struct group *group)
 {
+    const struct group_slot *slot;
     uint64_t seen;
-    uint32_t place;
 
     do {
-        const struct groups *g;
-
         seen = GET(av->n_overwritten);
-        g = groups_now(av);
-        place = place_of(g, number);
-        if (group && place != UINT32_MAX)
-            *group = group_load(&g->slot[place]);
+        slot = slot_of(groups_now(av), number);
+        if (slot)
+            *group = group_load(slot);
     } while (GET(av->n_overwritten) != seen);
-    return place != UINT32_MAX;
+    return slot != NULL;
+}
+
+/* Returns whether a flat id is in a group. */
+static inline bool flat_is_in_group(const struct rankmap_av *av, uint64_t flat)
+{
+    const struct group_slot *slot;
+    uint64_t seen;
+
+    do {
+        seen = GET(av->n_overwritten);
+        slot = slot_of_flat(groups_now(av), flat);
+    } while (GET(av->n_overwritten) != seen);
+    return slot != NULL;
 }
 
 static struct rankmap_av_group group_public(const struct group *group)
@@ -286,12 +297,8 @@ static struct groups *groups_copy(struct rankmap_av *av, uint32_t extra)
     uint32_t n = from->n;
     struct groups *g = groups_spare(av, n + extra);
 
-    for (uint32_t i = 0; g && i < n; i++) {
-        const struct group group = group_load(&from->slot[i]);
-
-        group_store(&g->slot[i], &group);
-        PUT(g->by_base[i], from->by_base[i]);
-    }
+    for (uint32_t i = 0; g && i < n; i++)
+        group_move(&g->slot[i], &from->slot[i]);
     if (g)
         PUT(g->n, n);
     return g;
@@ -309,7 +316,7 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
     g = groups_now(av);
     n = g->n;
     for (at = 0; at < n; at++) {
-        const struct group_slot *next = &g->slot[g->by_base[at]];
+        const struct group_slot *next = &g->slot[at];
 
         if (next->base - added.base >= n_procs)
             break;
@@ -323,11 +330,10 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
     g = groups_copy(av, 1);
     if (!g)
         return -ENOMEM;
-    added.id = av->next_id++;
-    group_store(&g->slot[n], &added);
     for (uint32_t i = n; i > at; i--)
-        PUT(g->by_base[i], g->by_base[i - 1]);
-    PUT(g->by_base[at], n);
+        group_move(&g->slot[i], &g->slot[i - 1]);
+    added.id = av->next_id++;
+    group_store(&g->slot[at], &added);
     PUT(g->n, n + 1);
     groups_publish(av, g);
     *group = group_public(&added);
@@ -345,20 +351,16 @@ static bool rule_fits(uint64_t first, uint64_t step, uint64_t n_procs)
 int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
 {
     struct groups *g = groups_now(av), *copy;
-    uint32_t place = place_of_id(g, id), n = g->n, at = 0;
+    const struct group_slot *group = slot_of_id(g, id);
     uint64_t limit = av->capacity;
-    const struct group_slot *group;
     int rc;
 
-    if (place == UINT32_MAX)
+    if (!group)
         return RANKMAP_ENOENT;
-    group = &g->slot[place];
     if (n_procs < group->n_procs)
         return RANKMAP_ERANGE;
-    while (g->by_base[at] != place)
-        at++;
-    if (at + 1 < n)
-        limit = g->slot[g->by_base[at + 1]].base;
+    if (group + 1 < g->slot + g->n)
+        limit = group[1].base;
     if (limit - group->base < n_procs)
         return RANKMAP_EFULL;
     if (!rule_fits(group->first, group->step, n_procs))
@@ -369,24 +371,22 @@ int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
     copy = groups_copy(av, 0);
     if (!copy)
         return -ENOMEM;
-    PUT(copy->slot[place].n_procs, n_procs);
+    PUT(copy->slot[group - g->slot].n_procs, n_procs);
     groups_publish(av, copy);
     return 0;
 }
 
-/* Returns the slot of an id, or the empty one where it would go. A table that is being overwritten
- * may have neither: the last slot then. */
-static struct escape *escape_find(struct escapes *e, uint64_t id)
+/* Returns the slot of an id, or the empty one where it would go. At every moment half of the slots
+ * are empty, also while a table is overwritten, so the search ends. */
+static inline struct escape *escape_find(struct escapes *e, uint64_t id)
 {
-    size_t at = id_hash(id) & (e->n_slots - 1);
-
-    for (size_t tries = 1; tries < e->n_slots; tries++, at = (at + 1) & (e->n_slots - 1)) {
-        uint64_t key = GET(e->slot[at].key);
+    for (size_t at = id_hash(id);; at++) {
+        struct escape *slot = &e->slot[at & (e->n_slots - 1)];
+        uint64_t key = GET(slot->key);
 
         if (key == 0 || key == id + 1)
-            break;
+            return slot;
     }
-    return &e->slot[at];
 }
 
 static void escape_store(struct escapes *e, uint64_t id, uint64_t addr, uint64_t tag)
@@ -431,8 +431,10 @@ static struct escapes *escapes_copy(struct rankmap_av *av, uint64_t skip, uint64
 
 static void escapes_publish(struct rankmap_av *av, struct escapes *e)
 {
-    av->spare_escapes = GET(av->escapes);
+    struct escapes *old = GET(av->escapes);
+
     PUT(av->escapes, e);
+    av->spare_escapes = old;
 }
 
 static int escape_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag)
@@ -449,7 +451,7 @@ static int escape_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_
     return 0;
 }
 
-static void escape_read(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
+static int escape_read(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
 {
     uint64_t seen;
 
@@ -461,34 +463,29 @@ static void escape_read(const struct rankmap_av *av, uint64_t id, struct rankmap
         entry->addr = GET(slot->addr);
         entry->tag = GET(slot->tag);
     } while (GET(av->n_overwritten) != seen);
+    return 0;
 }
 
 int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
 {
     const struct groups *now = groups_now(av);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to, whole_from, whole_to;
-    uint32_t place = place_of_id(now, id), n = now->n, kept = 0;
+    const struct group_slot *slot = slot_of_id(now, id);
     struct escapes *e = NULL;
     struct groups *g;
     struct group gone;
 
-    if (place == UINT32_MAX)
+    if (!slot)
         return RANKMAP_ENOENT;
-    gone = group_load(&now->slot[place]);
+    gone = group_load(slot);
     g = groups_copy(av, 0);
     if (g && GET(av->escapes))
         e = escapes_copy(av, gone.base, gone.n_procs);
     if (!g || (GET(av->escapes) && !e))
         return -ENOMEM;
-    for (uint32_t i = place; i + 1 < n; i++) {
-        const struct group next = group_load(&g->slot[i + 1]);
-
-        group_store(&g->slot[i], &next);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        if (now->by_base[i] != place)
-            PUT(g->by_base[kept++], now->by_base[i] - (now->by_base[i] > place));
-    PUT(g->n, n - 1);
+    for (uint32_t i = (uint32_t)(slot - now->slot); i + 1 < now->n; i++)
+        group_move(&g->slot[i], &g->slot[i + 1]);
+    PUT(g->n, now->n - 1);
     groups_publish(av, g);
     if (e)
         escapes_publish(av, e);
@@ -511,7 +508,7 @@ int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankma
 {
     struct group found;
 
-    if (!group_read(av, place_of_id, id, &found))
+    if (!group_read(av, slot_of_id, id, &found))
         return RANKMAP_ENOENT;
     *group = group_public(&found);
     return 0;
@@ -522,7 +519,7 @@ int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_a
 {
     struct group found;
 
-    if (!group_read(av, place_of_flat, id, &found))
+    if (!group_read(av, slot_of_flat, id, &found))
         return RANKMAP_ENOENT;
     *group = group_public(&found);
     *lpid = id - found.base;
@@ -572,7 +569,7 @@ int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t t
 
     if (av->width == 0)
         return -EINVAL;
-    if (place_of_flat(groups_now(av), id) == UINT32_MAX)
+    if (!slot_of_flat(groups_now(av), id))
         return RANKMAP_ENOENT;
     if (av->width == 8)
         return set_word(av, id, addr, tag);
@@ -592,14 +589,16 @@ int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint
                         uint64_t tag)
 {
     struct groups *g = groups_now(av);
-    uint32_t place = place_of_id(g, id);
+    const struct group_slot *slot = slot_of_id(g, id);
     struct group group;
+    size_t place;
 
     if (av->width != 0)
         return -EINVAL;
-    if (place == UINT32_MAX)
+    if (!slot)
         return RANKMAP_ENOENT;
-    group = group_load(&g->slot[place]);
+    place = (size_t)(slot - g->slot);
+    group = group_load(slot);
     if (!rule_fits(first, step, group.n_procs))
         return RANKMAP_ERANGE;
     g = groups_copy(av, 0);
@@ -613,29 +612,43 @@ int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint
     return 0;
 }
 
+static int implicit_read(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
+{
+    struct rankmap_av_entry found = {0};
+    const struct group_slot *slot;
+    uint64_t seen;
+
+    do {
+        seen = GET(av->n_overwritten);
+        slot = slot_of_flat(groups_now(av), id);
+        if (slot) {
+            found.addr = GET(slot->first) + (id - GET(slot->base)) * GET(slot->step);
+            found.tag = GET(slot->tag);
+        }
+    } while (GET(av->n_overwritten) != seen);
+    if (!slot)
+        return RANKMAP_ENOENT;
+    *entry = found;
+    return 0;
+}
+
 int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
 {
     const unsigned char *at;
-    struct group group;
     uint32_t short_tag;
     uint64_t word;
 
-    if (!group_read(av, place_of_flat, id, av->width == 0 ? &group : NULL))
+    if (av->width == 0)
+        return implicit_read(av, id, entry);
+    if (!flat_is_in_group(av, id))
         return RANKMAP_ENOENT;
-    if (av->width == 0) {
-        entry->addr = group.first + (id - group.base) * group.step;
-        entry->tag = group.tag;
-        return 0;
-    }
     at = av->entries + id * av->width;
     if (av->width == 8) {
         word = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
-        if (rankmap_av_word_escaped(word, av->tag_mask)) {
-            escape_read(av, id, entry);
-        } else {
-            entry->addr = rankmap_av_word_addr(word, av->tag_mask);
-            entry->tag = tag_extract(word, av->tag_mask);
-        }
+        if (rankmap_av_word_escaped(word, av->tag_mask))
+            return escape_read(av, id, entry);
+        entry->addr = rankmap_av_word_addr(word, av->tag_mask);
+        entry->tag = tag_extract(word, av->tag_mask);
         return 0;
     }
     memcpy(&entry->addr, at, sizeof(entry->addr));

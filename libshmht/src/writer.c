@@ -263,19 +263,19 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
     return w->top + log_bytes > w->object.max_bytes ? SHMHT_EFULL : grow_log(w, w->top + log_bytes);
 }
 
-/* Returns the place of the record that a slot refers to. */
+/* Returns the place of the record that a slot refers to: less than HEADER_BYTES if the slot is of a
+ * deleted key, and 0 if it is empty or NULL. */
 static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
 {
-    return (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
-           << w->view.granule_shift;
+    return LIKELY(slot) ? (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
+                              << w->view.granule_shift
+                        : 0;
 }
 
-/*
- * Finds a key in a table. Returns 1 with the key's slot in *found; 0 with the slot where it would
- * go, empty or of a deleted key with its hash; SHMHT_EPROBE if no slot is left.
- */
-static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32_t n_lines,
-                   uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
+/* Finds a key in a table. Returns its slot; if the table does not have it, the slot where it would
+ * go, empty or of a deleted key with its hash; NULL if no slot is left. */
+static _Atomic uint64_t *find_in(const struct shmht_writer *w, _Atomic uint64_t *lines,
+                                 uint32_t n_lines, uint32_t hash, const void *key, size_t len)
 {
     uint32_t at = shmht__home(hash, n_lines);
     _Atomic uint64_t *deleted = NULL;
@@ -291,29 +291,24 @@ static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32
             uint32_t word;
 
             if (pos >= HEADER_BYTES && shmht__record_at(&w->view, pos, &word, &rec) == 0 &&
-                rec.key == len && shmht__same(w->object.base + pos + rec.head, key, len)) {
-                *found = slot;
-                return 1;
-            }
-            if (UNLIKELY(pos != 0 && pos < HEADER_BYTES))
+                rec.key == len && shmht__same(w->object.base + pos + rec.head, key, len))
+                return slot;
+            if (UNLIKELY(pos - 1 < HEADER_BYTES - 1))
                 deleted = slot;
         }
         empty = line_empty(line);
-        if (empty) {
-            *found = deleted ? deleted : line_slot(line, empty);
-            return 0;
-        }
+        if (empty)
+            return LIKELY(!deleted) ? line_slot(line, empty) : deleted;
         if (++at == n_lines)
             at = 0;
     }
-    *found = deleted;
-    return deleted ? 0 : SHMHT_EPROBE;
+    return deleted;
 }
 
-static int find_key(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
-                    _Atomic uint64_t **found)
+static _Atomic uint64_t *find_key(const struct shmht_writer *w, uint32_t hash, const void *key,
+                                  size_t len)
 {
-    return find_in(w, w->lines, w->n_lines, hash, key, len, found);
+    return find_in(w, w->lines, w->n_lines, hash, key, len);
 }
 
 int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
@@ -328,9 +323,10 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
         return shmht__absent(value, SHMHT_EKEYLEN);
     if (UNLIKELY(shmht__may_write(&w->object) < 0))
         return shmht__absent(value, -EPERM);
-    if (find_key(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
-        return shmht__absent(value, SHMHT_ENOENT);
+    slot = find_key(w, shmht__key_hash(&w->view, key, key_len), key, key_len);
     pos = place_of(w, slot);
+    if (pos < HEADER_BYTES)
+        return shmht__absent(value, SHMHT_ENOENT);
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
         return shmht__absent(value, SHMHT_ECORRUPT);
     *value = (struct shmht_bytes){w->object.base + pos + rec.head + rec.key, rec.value};
@@ -356,20 +352,20 @@ static void update_present(struct shmht_writer *w, uint32_t hash, const void *ke
     uint64_t table = present_table(w);
     _Atomic uint64_t *lines = (_Atomic uint64_t *)(void *)(w->object.base +
                                                            (uint64_t)(uint32_t)table * LINE_BYTES),
-                     *slot;
+                     *slot = find_in(w, lines, (uint32_t)(table >> 32), hash, key, key_len);
 
-    if (find_in(w, lines, (uint32_t)(table >> 32), hash, key, key_len, &slot) == 1)
+    if (place_of(w, slot) >= HEADER_BYTES)
         atomic_store_explicit(slot, value, memory_order_release);
 }
 
-/* Appends a record and moves `top` behind it. The caller has made room. */
+/* Appends a record of these bytes and moves `top` behind it. The caller has made room. */
 static uint64_t append_record(struct shmht_writer *w, const struct shmht__record *rec,
-                              const void *key, const void *value)
+                              uint64_t bytes, const void *key, const void *value)
 {
     uint64_t pos = w->top;
 
     record_store(w->object.base + pos, rec, key, value);
-    w->top = pos + shmht__log_bytes(&w->view, rec);
+    w->top = pos + bytes;
     atomic_store_explicit(&w->header->top, w->top, memory_order_release);
     return pos;
 }
@@ -395,50 +391,50 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
                       const void *value, size_t value_len, uint32_t duplicates)
 {
     struct shmht__record rec = record_plan(key_len, value_len);
-    uint64_t bytes = shmht__log_bytes(&w->view, &rec), pos, old, end;
-    _Atomic uint64_t *slot;
-    int there = find_key(w, hash, key, key_len, &slot), rc;
+    _Atomic uint64_t *slot = find_key(w, hash, key, key_len);
+    uint64_t bytes = shmht__log_bytes(&w->view, &rec), old = place_of(w, slot), pos, end;
+    int there = old >= HEADER_BYTES, rc;
 
-    if (there > 0 && duplicates != SHMHT_DUP_REPLACE)
+    if (there && duplicates != SHMHT_DUP_REPLACE)
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
-    if (there > 0 && has_value(w, slot, value, value_len))
+    if (there && has_value(w, slot, value, value_len))
         return SHMHT_PUT_REPLACED;
-    end = w->own ? publish_bytes(w, w->entries + (there == 0)) : 0;
+    end = w->own ? publish_bytes(w, w->entries + !there) : 0;
     if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
         return SHMHT_EFULL;
     /* Equal hashes share one search: a larger table would not help. */
-    if (UNLIKELY(there < 0 && w->n_used < w->limit / 4))
+    if (UNLIKELY(!slot && w->n_used < w->limit / 4))
         return SHMHT_EPROBE;
-    if (UNLIKELY(there < 0 || (there == 0 && w->n_used >= w->limit && place_of(w, slot) == 0))) {
+    if (UNLIKELY(!slot || (w->n_used >= w->limit && old == 0))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
 
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
-        end += bytes * (there == 0 && w->n_used < most ? most - w->n_used : 1);
+        end += bytes * (slot && w->n_used < most ? most - w->n_used : 1);
         if (w->own)
             end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
                                        : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
         /* Fill this table: a larger one would leave the log less room than this one's free slots
          * need. */
-        if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
+        if (rc == SHMHT_EFULL && slot && w->limit < most)
             w->limit = most;
         else if (rc < 0)
             return rc;
-        there = find_key(w, hash, key, key_len, &slot);
-        if (there < 0)
-            return there;
+        slot = find_key(w, hash, key, key_len);
+        if (!slot)
+            return SHMHT_EPROBE;
+        old = place_of(w, slot);
     }
     rc = grow_log(w, w->top + bytes);
     if (UNLIKELY(rc < 0))
         return rc;
 
-    pos = append_record(w, &rec, key, value);
-    old = place_of(w, slot);
-    if (there > 0 && w->own)
+    pos = append_record(w, &rec, bytes, key, value);
+    if (there && w->own)
         update_present(w, hash, key, key_len, SLOT(hash, pos >> w->view.granule_shift));
     atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
     counter_add(&w->header->live_bytes, bytes);
-    if (there == 0) {
+    if (!there) {
         if (LIKELY(old == 0))
             w->n_used++;
         atomic_store_explicit(&w->header->entries, ++w->entries, memory_order_relaxed);
@@ -472,9 +468,10 @@ int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len)
     if (UNLIKELY(shmht__may_write(&w->object) < 0))
         return -EPERM;
     hash = shmht__key_hash(&w->view, key, key_len);
-    if (find_key(w, hash, key, key_len, &slot) != 1)
-        return SHMHT_ENOENT;
+    slot = find_key(w, hash, key, key_len);
     pos = place_of(w, slot);
+    if (pos < HEADER_BYTES)
+        return SHMHT_ENOENT;
     if (w->own)
         update_present(w, hash, key, key_len, SLOT(hash, DELETED_OFFSET));
     atomic_store_explicit(slot, SLOT(hash, DELETED_OFFSET), memory_order_release);

@@ -130,6 +130,23 @@ static void replaced_keys_are_released(void **state)
     asymreg_flush(w, 5);
 }
 
+/* Where only a flush learns that a handle was stale, the next operation has a new one. */
+static void stale_at_a_flush(void **state)
+{
+    asymreg_id id;
+
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &id, NULL), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "1", 1), 0);
+    assert_int_equal(asymreg_unregister(c, id), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, NULL, NULL), 0);
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "2", 1, NULL), 0);
+    assert_int_equal(asymreg_flush(w, 5), ASYMREG_ESTALE);
+    assert_int_equal(memory[0], '1');
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "3", 1, NULL), 0);
+    assert_int_equal(asymreg_flush(w, 5), 0);
+    assert_int_equal(memory[0], '3');
+}
+
 static void a_peer_that_dies(void **state)
 {
     char buf[10];
@@ -416,6 +433,7 @@ int main(void)
         TEST(some_atomics),
         TEST(kinds_of_memory),
         TEST(stale_handles_are_replaced),
+        TEST(stale_at_a_flush),
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),
         TEST(bad_tables_of_operations),

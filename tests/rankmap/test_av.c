@@ -227,6 +227,25 @@ static void groups(void **state)
     rankmap_av_destroy(av);
 }
 
+/* The last group goes, and others come and go after it. */
+static void no_group(void **state)
+{
+    struct rankmap_av *av = av_new(8, 100, 0);
+    struct rankmap_av_group group;
+    struct rankmap_av_entry entry;
+    uint64_t lpid;
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rankmap_av_get(av, 0, &entry), RANKMAP_ENOENT);
+        assert_int_equal(rankmap_av_locate(av, 0, &group, &lpid), RANKMAP_ENOENT);
+        assert_int_equal(info_of(av).n_groups, 0);
+        group = group_add(av, 10);
+        has(av, 9, 0, 0);
+        assert_int_equal(rankmap_av_group_retire(av, group.id), 0);
+    }
+    rankmap_av_destroy(av);
+}
+
 static void many_groups(void **state)
 {
     struct rankmap_av *av = av_new(8, 1000000, 1);
@@ -403,11 +422,17 @@ static void size_of_info(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_options),      cmocka_unit_test(widths),
-        cmocka_unit_test(tags_and_escapes), cmocka_unit_test(one_tag_bit),
-        cmocka_unit_test(implicit),         cmocka_unit_test(groups),
-        cmocka_unit_test(many_groups),      cmocka_unit_test(flat_ids),
-        cmocka_unit_test(readers),          cmocka_unit_test(changes_are_bounded),
+        cmocka_unit_test(bad_options),
+        cmocka_unit_test(widths),
+        cmocka_unit_test(tags_and_escapes),
+        cmocka_unit_test(one_tag_bit),
+        cmocka_unit_test(implicit),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(no_group),
+        cmocka_unit_test(many_groups),
+        cmocka_unit_test(flat_ids),
+        cmocka_unit_test(readers),
+        cmocka_unit_test(changes_are_bounded),
         cmocka_unit_test(size_of_info),
     };
 

@@ -1,46 +1,141 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reader of the address vector that changes overtake in the middle of its search. */
+/* Readers of the address vector that changes overtake at each of their loads, and a writer that
+ * pauses between any two of its stores. */
+#include <setjmp.h>
+#include <stdatomic.h>
+
+static void before_load(void);
+static void before_store(void);
+
+#undef atomic_load_explicit
+#define atomic_load_explicit(object, order) (before_load(), *(object))
+#undef atomic_store_explicit
+#define atomic_store_explicit(object, value, order) (before_store(), (void)(*(object) = (value)))
 #include "../../librankmap/src/av.c"
 
 #include "rankmap_tools.h"
 
-static struct rankmap_av *overtaken;
-static int n_changes, n_searches;
+static struct rankmap_av *vector;
+static int n_loads = -1, n_stores = -1;
+static jmp_buf paused;
+static uint64_t seed;
 
-/* Searches, and lets changes pass before the caller reads what was found. */
-static uint32_t place_then_change(const struct groups *g, uint64_t flat)
+/* The groups that come and go: their pgids. */
+static uint32_t others[20], n_others;
+
+static void change(void)
 {
-    uint32_t place = place_of_flat(g, flat);
+    struct rankmap_av_group group;
+    uint64_t n = 4 + scramble(&seed, 4);
+
+    if (n_others > 0 && scramble(&seed, 2) == 0) {
+        uint32_t i = (uint32_t)scramble(&seed, n_others);
+
+        assert_int_equal(rankmap_av_group_retire(vector, others[i]), 0);
+        others[i] = others[--n_others];
+    } else if (rankmap_av_group_add(vector, n, &group) == 0) {
+        others[n_others++] = group.id;
+        if (vector->width > 0)
+            assert_int_equal(rankmap_av_set(vector, group.base, 1, 1), 0);
+    }
+}
+
+static void before_store(void)
+{
+    if (n_stores >= 0 && n_stores-- == 0)
+        longjmp(paused, 1);
+}
+
+/* Lets another thread store n_stores times, before the load whose turn it is. */
+static void before_load(void)
+{
+    if (n_loads >= 0 && n_loads-- == 0 && setjmp(paused) == 0)
+        for (;;)
+            change();
+}
+
+/* Makes a vector with a group in the ids 20 to 29, which stays, and others below. All addresses are
+ * odd, so they are escaped in entries that have a bit of tag; the table of escapes has 32 slots, and
+ * 20 and 25 have the same one. */
+static void vector_make(uint32_t entry_bytes)
+{
+    struct rankmap_av_opts opts = {.size = sizeof(opts),
+                                   .entry_bytes = entry_bytes,
+                                   .capacity = 31,
+                                   .tag_mask = entry_bytes == 8};
     struct rankmap_av_group group;
 
-    for (int i = 0; n_searches == 0 && i < n_changes; i++) {
-        if (i % 2 == 0)
-            assert_int_equal(rankmap_av_group_retire(overtaken, (uint32_t)i / 2), 0);
-        else
-            assert_int_equal(rankmap_av_group_add(overtaken, 10, &group), 0);
-    }
-    n_searches++;
-    return place;
+    assert_int_equal(rankmap_av_create(&opts, &vector), 0);
+    assert_int_equal(rankmap_av_group_add(vector, 20, &group), 0);
+    assert_int_equal(rankmap_av_group_add(vector, 10, &group), 0);
+    assert_int_equal(rankmap_av_group_retire(vector, 0), 0);
+    if (entry_bytes == 0)
+        assert_int_equal(rankmap_av_set_rule(vector, group.id, 41, 2, 1), 0);
+    for (uint64_t id = 20; id < 30 && entry_bytes > 0; id++)
+        assert_int_equal(rankmap_av_set(vector, id, 1 + 2 * id, 1), 0);
+    n_others = 0;
+    for (int i = 0; i < 8; i++)
+        change();
+}
+
+static void read_entry(void)
+{
+    struct rankmap_av_entry entry = {0};
+    uint64_t id = 20 + scramble(&seed, 10);
+
+    assert_int_equal(rankmap_av_get(vector, id, &entry), 0);
+    assert_true(entry.addr == 1 + 2 * id && entry.tag == 1);
+}
+
+static void read_nothing(void)
+{
+    struct rankmap_av_entry entry;
+
+    assert_int_equal(rankmap_av_get(vector, 30, &entry), RANKMAP_ENOENT);
+}
+
+static void read_group(void)
+{
+    struct rankmap_av_group group;
+
+    assert_int_equal(rankmap_av_group_get(vector, 1, &group), 0);
+    assert_true(group.id == 1 && group.base == 20 && group.n_procs == 10);
+}
+
+static void read_place(void)
+{
+    struct rankmap_av_group group;
+    uint64_t lpid;
+
+    assert_int_equal(rankmap_av_locate(vector, 25, &group, &lpid), 0);
+    assert_true(group.id == 1 && group.base == 20 && group.n_procs == 10 && lpid == 5);
+}
+
+static void read_info(void)
+{
+    struct rankmap_info_av info = {.size = sizeof(info)};
+
+    assert_int_equal(rankmap_av_query(vector, &info), 0);
+    assert_true(info.n_procs >= 10 && info.n_procs <= 30 && info.n_groups <= info.n_procs / 4);
 }
 
 static void reader_reads_again(void **state)
 {
-    /* One change publishes the spare table, and the reader's own is as it was. The second one
-     * overwrites that; from there on the reader must search again. */
-    for (n_changes = 0; n_changes <= 4; n_changes++) {
-        struct rankmap_av_opts opts = {.size = sizeof(opts), .capacity = 1000};
-        struct rankmap_av_group group;
-        struct group found;
+    static void (*const reads[])(void) = {read_entry, read_nothing, read_group, read_place,
+                                          read_info};
 
-        assert_int_equal(rankmap_av_create(&opts, &overtaken), 0);
-        for (int i = 0; i < 3; i++)
-            assert_int_equal(rankmap_av_group_add(overtaken, 10, &group), 0);
-        n_searches = 0;
-        assert_true(group_read(overtaken, place_then_change, 25, &found));
-        assert_true(found.id == 2 && found.base == 20 && found.n_procs == 10);
-        assert_int_equal(n_searches, n_changes == 0 ? 1 : 2);
-        rankmap_av_destroy(overtaken);
-    }
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+        for (uint64_t trial = 0; trial < 1000; trial++)
+            for (int at = 0, passed = 1; passed; at++) {
+                seed = 1000 * i + trial;
+                vector_make(trial % 3 * 8);
+                n_stores = (int)scramble(&seed, 1000);
+                n_loads = at;
+                reads[i]();
+                passed = n_loads < 0;
+                n_loads = n_stores = -1;
+                rankmap_av_destroy(vector);
+            }
 }
 
 int main(void)

@@ -311,6 +311,10 @@ static void test_hashes(void **state)
     assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
     i = 99999999;
     assert_int_equal(shmht_get(r, &i, sizeof(i), &value), SHMHT_ENOENT);
+    assert_int_equal(shmht_put(w, &i, sizeof(i), "v", 1), SHMHT_EPROBE);
+    assert_int_equal(shmht_delete(w, &(uint64_t){77}, sizeof(i)), 0); /* its slot suffices */
+    assert_int_equal(shmht_put(w, &i, sizeof(i), "v", 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
     assert_int_equal(shmht_put(w, "other", 5, "v", 1), 0);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);

@@ -32,6 +32,14 @@ struct op {
     uint64_t operand, compare, *result; /* the last is not NULL */
 };
 
+/* A copy in memory, for a function that is not inlined. Member by member, so that the original
+ * stays in registers: gcc would store all of it before the usual case. */
+ALWAYS_INLINE struct op op_copy(const struct op *op)
+{
+    return (struct op){op->kind, op->wait, op->raddr, op->id,      op->bytes,   op->buf,
+                       op->req,  op->word, op->amo,   op->operand, op->compare, op->result};
+}
+
 static inline uint32_t op_need(const struct op *op)
 {
     return op->kind == OP_PUT ? ASYMREG_WRITE : op->kind == OP_GET ? ASYMREG_READ : ASYMREG_ATOMIC;
@@ -323,7 +331,8 @@ ALWAYS_INLINE int op_hit(struct asymreg_worker *w, struct link *l, const struct 
         status.status = 0;
         rc = op_post(w, l, key->rkey, op, NULL, use);
         if (rc) {
-            struct op rest = *op; /* only here, so that *op stays in registers */
+            const struct op rest = op_copy(op);
+
             rc = op_hit_progress(w, l, key->rkey, &rest, use, rc);
         } else {
             l->known_alive = 1;
@@ -342,7 +351,8 @@ ALWAYS_INLINE int op_run(struct asymreg_worker *w, uint32_t pe, const struct op 
         return rc;
     rc = op_hit(w, l, op);
     if (rc == OP_MISS) {
-        struct op all = *op;
+        const struct op all = op_copy(op);
+
         rc = op_run_slow(w, l, &all);
     }
     return rc;

@@ -132,7 +132,7 @@ RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr
  * @param id     flat id
  * @param entry  filled in
  * @return 0 or RANKMAP_ENOENT: no group there
- * @cost 8, 12 and 16 bytes: O(1), escaped ones with a hash lookup; implicit: O(log groups)
+ * @cost O(log groups), and a hash lookup for an escaped one
  */
 RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
                                struct rankmap_av_entry *entry);
@@ -187,7 +187,7 @@ RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
 /**
  * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). The flat id of
- *        (pgid, lpid) is the group's base + lpid. @cost O(log groups)
+ *        (pgid, lpid) is the group's base + lpid. @cost O(groups)
  */
 RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);

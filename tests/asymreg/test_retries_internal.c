@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the core repeats, and when it ends that: a transport's queue that is full, a handle that is
+ * stale, a table that changes while it is read. The transport is CMA to this process itself, which
+ * fails on request. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <asymreg.h>
+
+#include "../../libasymreg/src/table/table.h"
+
+#define PE 9
+
+static struct asymreg_transport_ops ops;
+static const struct asymreg_transport_ops *lower;
+
+/* The faults, and what they met. */
+static struct {
+    int full;             /* so many operations find a full queue */
+    int put, get, unpack; /* result of the next one */
+    int reborn;           /* the table is of another context */
+    int late;             /* puts are complete at the next progress */
+    int dead;
+    void (*before_get)(void);
+    int n_gets, n_puts;
+    struct asymreg_op *op; /* of a late put */
+} fault;
+
+static struct asymreg_context *owner, *user;
+static struct asymreg_worker *worker;
+static unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+static ssize_t blob_bytes;
+static char memory[8192];
+static uint32_t more_caps;
+
+static int take(int *rc)
+{
+    int now = *rc;
+
+    *rc = 0;
+    return now;
+}
+
+static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    int rc = lower->query(t, caps);
+
+    caps->flags &= ~(uint32_t)(ASYMREG_CAP_MAP | ASYMREG_CAP_WHOLE_SPACE);
+    caps->flags |= more_caps;
+    return rc;
+}
+
+static int alive(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    return fault.dead ? ASYMREG_EPEER : lower->peer_alive(t, ep);
+}
+
+static int unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle, size_t n,
+                  uint64_t addr, uint64_t bytes, struct asymreg_rkey **rkey,
+                  struct asymreg_error *err)
+{
+    int rc = take(&fault.unpack);
+
+    return rc ? rc : lower->rkey_unpack(t, ep, handle, n, addr, bytes, rkey, err);
+}
+
+static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op)
+{
+    int rc;
+
+    fault.n_gets++;
+    if (fault.full && fault.full--)
+        return -EAGAIN;
+    rc = take(&fault.get);
+    if (rc)
+        return rc;
+    if (fault.before_get)
+        fault.before_get();
+    rc = lower->get(t, ep, rkey, addr, dst, bytes, local, op);
+    if (fault.reborn && bytes == sizeof(struct asymreg__header))
+        ((struct asymreg__header *)dst)->incarnation++;
+    return rc;
+}
+
+static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op)
+{
+    int rc;
+
+    fault.n_puts++;
+    if (fault.full && fault.full--)
+        return -EAGAIN;
+    rc = take(&fault.put);
+    if (rc == 0)
+        rc = lower->put(t, ep, rkey, addr, src, bytes, local, NULL);
+    if (!fault.late)
+        return rc;
+    fault.op = op;
+    op->status = ASYMREG_PENDING;
+    return ASYMREG_PENDING;
+}
+
+static int progress(struct asymreg_transport *t)
+{
+    if (!fault.op)
+        return 0;
+    fault.op->status = fault.late < 0 ? fault.late : 0;
+    fault.op = NULL;
+    return 1;
+}
+
+static struct asymreg_context *context(uint32_t ring)
+{
+    struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_CMA};
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .ring = ring};
+    struct asymreg_context *made;
+
+    assert_int_equal(asymreg_local_create(&lo, &o.transport, NULL), 0);
+    lower = o.transport->ops;
+    ops = *lower;
+    ops.query = query;
+    ops.peer_alive = alive;
+    ops.rkey_unpack = unpack;
+    ops.get = get;
+    ops.put = put;
+    ops.progress = progress;
+    o.transport->ops = &ops;
+    assert_int_equal(asymreg_open(&o, &made, NULL), 0);
+    return made;
+}
+
+static asymreg_id expose(void)
+{
+    asymreg_id id;
+
+    assert_int_equal(asymreg_register(owner, memory, 4096, ASYMREG_RW, NULL, &id, NULL), 0);
+    return id;
+}
+
+static int put_byte(asymreg_id id, const char *byte)
+{
+    return asymreg_put(worker, PE, (uintptr_t)memory, id, byte, 1);
+}
+
+static int setup(void **state)
+{
+    memset(&fault, 0, sizeof(fault));
+    memset(memory, 0, sizeof(memory));
+    owner = context(64);
+    user = context(64);
+    blob_bytes = asymreg_export(owner, blob, sizeof(blob), NULL);
+    assert_true(blob_bytes > 0);
+    assert_int_equal(asymreg_import(user, PE, blob, (size_t)blob_bytes, NULL), 0);
+    assert_int_equal(asymreg_worker_create(user, &worker), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    memset(&fault, 0, sizeof(fault));
+    asymreg_worker_destroy(worker);
+    asymreg_close(user);
+    asymreg_close(owner);
+    return 0;
+}
+
+/* A full queue: the operation is posted again until there is room, or the peer is dead. */
+static void queue_is_full(void **state)
+{
+    char in = 0;
+
+    expose();
+    assert_int_equal(put_byte(ASYMREG_ANY, "1"), 0);
+    fault.full = 3;
+    fault.n_puts = 0;
+    assert_int_equal(put_byte(ASYMREG_ANY, "2"), 0);
+    assert_true(fault.n_puts == 4 && memory[0] == '2');
+    fault.full = 3;
+    assert_int_equal(asymreg_get(worker, PE, (uintptr_t)memory, ASYMREG_ANY, &in, 1), 0);
+    assert_int_equal(in, '2');
+    fault.full = 3; /* the reads of the table */
+    fault.n_gets = 0;
+    assert_int_equal(asymreg_refresh(user, PE), 0);
+    assert_true(fault.n_gets > 3);
+    fault.full = -1;
+    fault.dead = 1;
+    assert_int_equal(put_byte(ASYMREG_ANY, "3"), ASYMREG_EPEER);
+    assert_int_equal(memory[0], '2');
+}
+
+/* A table whose queue is full ends when its owner does. */
+static void table_of_a_dead_peer(void **state)
+{
+    fault.full = -1;
+    fault.dead = 1;
+    assert_int_equal(asymreg_refresh(user, PE), ASYMREG_EPEER);
+    fault.full = fault.dead = 0;
+    assert_int_equal(put_byte(ASYMREG_ANY, "1"), ASYMREG_EPEER); /* dead is dead */
+}
+
+/* An operation that the caller waits for. */
+static void completes_late(void **state)
+{
+    asymreg_id id = expose();
+
+    fault.late = 1;
+    assert_int_equal(put_byte(id, "1"), 0);
+    assert_int_equal(memory[0], '1');
+    fault.late = ASYMREG_EFAULT;
+    assert_int_equal(put_byte(id, "2"), ASYMREG_EFAULT);
+}
+
+/* A revoked handle: once more, with a table that is read again; the second time it is an error, and
+ * so is a table that cannot be read. */
+static void handle_is_revoked(void **state)
+{
+    asymreg_id id = expose();
+
+    assert_int_equal(put_byte(id, "1"), 0);
+    fault.n_gets = fault.n_puts = 0;
+    fault.put = ASYMREG_ESTALE;
+    assert_int_equal(put_byte(id, "2"), 0);
+    assert_true(fault.n_puts == 2 && memory[0] == '2');
+    fault.late = ASYMREG_ESTALE; /* each time */
+    fault.n_gets = fault.n_puts = 0;
+    assert_int_equal(put_byte(id, "3"), ASYMREG_ESTALE);
+    assert_true(fault.n_puts == 3 && fault.n_gets > 0); /* the short path, the long one, again */
+    fault.n_gets = fault.n_puts = 0;
+    fault.get = -EIO;
+    assert_int_equal(put_byte(id, "4"), -EIO);
+    assert_int_equal(fault.n_puts, 2);
+}
+
+/* The copy of the table has a region whose segment is gone, and another one is in its place. */
+static void segment_has_changed(void **state)
+{
+    asymreg_id id = expose(), next;
+
+    assert_true(asymreg_refresh(user, PE) > 0);
+    assert_int_equal(asymreg_unregister(owner, id), 0);
+    next = expose();
+    fault.n_gets = 0;
+    assert_int_equal(put_byte(ASYMREG_ANY, "1"), 0);
+    assert_int_equal(memory[0], '1');
+    assert_int_equal(put_byte(id, "2"), ASYMREG_ESTALE);
+    assert_int_equal(put_byte(next, "3"), 0);
+    assert_int_equal(memory[0], '3');
+    /* And the table cannot be read again. */
+    assert_int_equal(asymreg_unregister(owner, next), 0);
+    next = expose();
+    assert_true(asymreg_refresh(user, PE) > 0);
+    assert_int_equal(asymreg_unregister(owner, next), 0);
+    next = expose();
+    fault.unpack = ASYMREG_ESTALE; /* as from a descriptor that is closed */
+    assert_int_equal(put_byte(next, "4"), 0);
+    assert_int_equal(memory[0], '4');
+}
+
+static asymreg_id moving;
+
+static void move_region(void)
+{
+    assert_int_equal(asymreg_unregister(owner, moving), 0);
+    moving = expose();
+}
+
+/* It changes before each read: the operation gives up, and has written nothing. */
+static void segment_changes_for_ever(void **state)
+{
+    moving = expose();
+    assert_true(asymreg_refresh(user, PE) > 0);
+    fault.before_get = move_region;
+    assert_int_equal(put_byte(ASYMREG_ANY, "1"), ASYMREG_EBUSY);
+    assert_int_equal(memory[0], 0);
+    fault.before_get = NULL;
+    assert_int_equal(put_byte(ASYMREG_ANY, "1"), 0);
+    assert_int_equal(memory[0], '1');
+}
+
+/* More changes than the log holds. */
+static void overrun_log(void)
+{
+    asymreg_id id;
+
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(asymreg_register(owner, memory + 4096, 1, ASYMREG_RW, NULL, &id, NULL), 0);
+        assert_int_equal(asymreg_unregister(owner, id), 0);
+    }
+}
+
+/* A refresh that the owner overtakes each time ends; if the owner was killed, the peer is dead. */
+static void table_changes_for_ever(void **state)
+{
+    asymreg_id id = expose();
+
+    assert_int_equal(asymreg_register(owner, memory + 4096, 4096, ASYMREG_RW,
+                                      &(struct asymreg_register_opts){
+                                          .size = sizeof(struct asymreg_register_opts),
+                                          .flags = ASYMREG_SEGMENT},
+                                      NULL, NULL),
+                     0);
+    assert_true(asymreg_refresh(user, PE) > 0);
+    fault.before_get = overrun_log;
+    assert_int_equal(asymreg_refresh(user, PE), ASYMREG_EBUSY);
+    fault.before_get = NULL;
+    assert_int_equal(put_byte(id, "1"), 0);
+    fault.before_get = overrun_log;
+    fault.dead = 1;
+    assert_int_equal(asymreg_refresh(user, PE), ASYMREG_EPEER);
+    fault.before_get = NULL;
+    assert_int_equal(put_byte(id, "2"), ASYMREG_EPEER);
+}
+
+/* The process lives, but the context is gone: its table's handle is stale, or the table at that
+ * address is another context's. */
+static void context_is_gone(void **state)
+{
+    fault.unpack = ASYMREG_ESTALE;
+    assert_int_equal(asymreg_import(user, PE + 1, blob, (size_t)blob_bytes, NULL), ASYMREG_EPEER);
+    fault.reborn = 1;
+    assert_int_equal(asymreg_import(user, PE + 1, blob, (size_t)blob_bytes, NULL), ASYMREG_EPEER);
+    fault.reborn = 0;
+    assert_int_equal(asymreg_import(user, PE + 1, blob, (size_t)blob_bytes, NULL), 0);
+}
+
+/* With peers on other nodes the table is read at the first use. */
+static void context_is_gone_at_first_use(void **state)
+{
+    struct asymreg_worker *other;
+    struct asymreg_context *far;
+
+    more_caps = ASYMREG_CAP_REMOTE_NODE;
+    far = context(64);
+    more_caps = 0;
+    expose();
+    assert_int_equal(asymreg_import(far, PE, blob, (size_t)blob_bytes, NULL), 0);
+    assert_int_equal(asymreg_import(far, PE + 1, blob, (size_t)blob_bytes, NULL), 0);
+    assert_int_equal(asymreg_worker_create(far, &other), 0);
+    fault.reborn = 1;
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, ASYMREG_ANY, "1", 1), ASYMREG_EPEER);
+    fault.reborn = 0;
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, ASYMREG_ANY, "1", 1), ASYMREG_EPEER);
+    assert_int_equal(asymreg_put(other, PE + 1, (uintptr_t)memory, ASYMREG_ANY, "1", 1), 0);
+    asymreg_worker_destroy(other);
+    asymreg_close(far);
+}
+
+/* The number of a descriptor that the owner has closed, and then of another file. */
+static void descriptor_is_closed(void **state)
+{
+    char address[ASYMREG_MAX_ADDRESS_BYTES], handle[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .bytes = 4096, .prot = ASYMREG_READ, .fd_offset = 0};
+    size_t n = sizeof(address), handle_bytes = sizeof(handle);
+    struct asymreg_transport *t;
+    struct asymreg_rkey *rkey;
+    struct asymreg_mem *mem;
+    struct asymreg_ep *ep;
+    int other[8];
+
+    desc.fd = memfd_create("closed", MFD_CLOEXEC);
+    assert_true(desc.fd >= 0 && ftruncate(desc.fd, 4096) == 0);
+    desc.addr = (uintptr_t)mmap(NULL, 4096, PROT_READ, MAP_SHARED, desc.fd, 0);
+    assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
+    assert_int_equal(t->ops->address(t, address, &n, NULL), 0);
+    assert_int_equal(t->ops->connect(t, address, n, &ep, NULL), 0);
+    assert_int_equal(t->ops->mem_reg(t, &desc, &mem, handle, &handle_bytes, NULL), 0);
+    assert_int_equal(t->ops->rkey_unpack(t, ep, handle, handle_bytes, desc.addr, 4096, &rkey, NULL),
+                     0);
+    t->ops->rkey_release(t, ep, rkey);
+    assert_int_equal(t->ops->mem_dereg(t, mem), 0);
+    munmap((void *)(uintptr_t)desc.addr, 4096);
+    close(desc.fd);
+    assert_int_equal(t->ops->rkey_unpack(t, ep, handle, handle_bytes, desc.addr, 4096, &rkey, NULL),
+                     ASYMREG_ESTALE);
+    for (int i = 0; i < 8; i++)
+        other[i] = memfd_create("other", MFD_CLOEXEC);
+    assert_int_equal(t->ops->rkey_unpack(t, ep, handle, handle_bytes, desc.addr, 4096, &rkey, NULL),
+                     ASYMREG_ESTALE);
+    for (int i = 0; i < 8; i++)
+        close(other[i]);
+    t->ops->disconnect(t, ep);
+    t->ops->destroy(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        TEST(queue_is_full),
+        TEST(table_of_a_dead_peer),
+        TEST(completes_late),
+        TEST(handle_is_revoked),
+        TEST(segment_has_changed),
+        TEST(segment_changes_for_ever),
+        TEST(table_changes_for_ever),
+        TEST(context_is_gone),
+        TEST(context_is_gone_at_first_use),
+        cmocka_unit_test(descriptor_is_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
