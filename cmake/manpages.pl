@@ -68,7 +68,10 @@ sub escape {
     $text =~ s/([^\x00-\x7f])/sprintf '\\[u%04X]', ord $1/ge;
     return $text;
 }
-sub code { return ".EX\n" . join('', map { (my $line = escape($_)) =~ s/'/\\(aq/g; $line =~ s/^\./\\&./; "$line\n" } split /\n/, $_[0]) . ".EE\n" }
+sub narrow { # a comment at the end of a line that a terminal of 80 columns cannot show goes above it
+    return length $_[0] > 69 && $_[0] =~ m{^(\s*)(\S.*?)\s+(// .*|/\*.*\*/)$} ? ("$1$3", "$1$2") : $_[0];
+}
+sub code { return ".EX\n" . join('', map { (my $line = escape($_)) =~ s/'/\\(aq/g; $line =~ s/^\./\\&./; "$line\n" } map { narrow($_) } split /\n/, $_[0]) . ".EE\n" }
 sub bold { return '\fB' . escape($_[0]) . '\fP' }
 
 my %font = (computeroutput => 'B', bold => 'B', ref => 'B', parametername => 'I', emphasis => 'I');
@@ -110,7 +113,7 @@ sub blocks {
             $flush->();
             my ($titles, @rows) = map { [map { one_line(inline($_)) } children($_, 'entry')] } children($in, 'row');
             for my $row (@rows) {
-                $out .= ".TP\n$row->[0]\n" . paragraph(join '; ', map { $titles->[$_] eq '' ? $row->[$_] : "$titles->[$_]: $row->[$_]" } 1 .. $#$row);
+                $out .= ".TP\n$row->[0]\n" . paragraph(join '; ', map { @$row < 3 || $titles->[$_] eq '' ? $row->[$_] : "$titles->[$_]: $row->[$_]" } 1 .. $#$row);
             }
         } elsif ($name !~ /^(?:parameterlist|simplesect)$/) { $text .= inline($in) }
     }
@@ -183,7 +186,7 @@ sub write_page {
     open my $out, '>:encoding(UTF-8)', "$opt{out}/man$section/$page.$section" or die "manpages.pl: $opt{out}: $!\n";
     print $out ".\\\" From the headers of lib$opt{name} by manpages.pl. SPDX-License-Identifier: BSD-3-Clause\n",
         '.TH ', escape(uc $page), " $section $date \"lib$opt{name} $opt{version}\" \"Fencepost\"\n.nr HY 0\n.nh\n.ad l\n",
-        ".SH NAME\n", escape($page), ' \- ', escape(lcfirst $title), "\n$text.SH SEE ALSO\n", join(",\n", @also), "\n";
+        ".SH NAME\n", escape($page), ' \- ', escape($title =~ s/^([A-Z])(?=[a-z ])/\l$1/r), "\n$text.SH SEE ALSO\n", join(",\n", @also), "\n";
     close $out or die "manpages.pl: $opt{out}: $!\n";
 }
 
@@ -214,12 +217,12 @@ sub described { # brief and detailed text
     my ($e) = @_;
     return join(".PP\n", grep { $_ ne '' } blocks(brief($e)), blocks(detailed($e))) =~ s/^\.PP\n(?=\.[PIT]P)//gmr;
 }
-sub declaration { # as a synopsis: lines of at most 90 columns
+sub declaration { # as a synopsis: lines of at most 73 columns, which a terminal of 80 shows
     my ($start, @parameters) = @_;
     my ($out, $line, $indent) = ('', "$start(", ' ' x (length($start) + 1));
     while (@parameters) {
         my $next = shift(@parameters) . (@parameters ? ',' : ');');
-        if (length("$line $next") > 90) { $out .= bold($line) . "\n"; $line = $indent . $next }
+        if (length("$line $next") > 73 && $line !~ /\($/) { $out .= bold($line) . "\n"; $line = $indent . $next }
         else { $line .= ($line =~ /\($/ ? '' : ' ') . $next }
     }
     return ".PP\n$out" . bold($line) . "\n";
@@ -270,7 +273,7 @@ sub type_page {
     my ($type, $e) = ($types{$name}, $types{$name}{e});
     my @members = grep { text_of($_, 'name') =~ /^\w+$/ } map { children($_, 'memberdef') } children($e, 'sectiondef');
     my $code = $type->{what} eq 'typedef' ? text_of($e, 'definition') . ";\n"
-        : "$type->{what} $name {\n" . join('', map { '    ' . declared(text_of($_, 'type'), text_of($_, 'name'), text_of($_, 'argsstring')) =~ s/(.{50,80},) /$1\n            /gr . ";\n" } @members) . "};\n";
+        : "$type->{what} $name {\n" . join('', map { '    ' . declared(text_of($_, 'type'), text_of($_, 'name'), text_of($_, 'argsstring')) =~ s/(.{30,60},) /$1\n            /gr . ";\n" } @members) . "};\n";
     my $text = synopsis($type->{include}) . ".PP\n" . code($code) . ".SH DESCRIPTION\n" . described($e);
     $text .= titled('.SH MEMBERS', join '', map { my $said = member_text($_); $said eq '' ? '' : ".TP\n\\fI" . text_of($_, 'name') . "\\fP\n" . $said } @members);
     $text .= titled('.SH CONSTANTS', list_constants(named_constants(words($e))));

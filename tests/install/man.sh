@@ -34,4 +34,5 @@ done
 if grep -nE "${UPPER}_API|@(brief|param|return|cost|threads|source|allocates|name|private)|\\\\\\(ga|/\*\*" "${pages[@]}"; then
     fail "the lines above have what belongs to the headers alone"
 fi
+if grep -nE '^\S+ \\- [a-z][A-Z]|^What for:' "${pages[@]}"; then fail "the lines above begin with an acronym in lower case, or a column's title"; fi
 echo "${#pages[@]} pages, $(wc -l < "$scratch/names") functions"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """test_page.py: makes pages of small runs and reads them: sections, tiles, goals, colours, charts inside their frame, hostile names, states."""
 import contextlib
+import glob
 import html.parser
 import io
 import json
@@ -13,6 +14,7 @@ import xml.dom.minidom
 
 sys.dont_write_bytecode = True
 import chart  # noqa: E402
+import check  # noqa: E402
 import page as report  # noqa: E402
 from questions import QUESTIONS  # noqa: E402
 
@@ -148,6 +150,27 @@ def colors():
     assert {color for color, _, _ in chart.FAMILIES} <= set(chart.COLORS)
 
 
-for test in (whole, figures_and_goals, hostile, colors):
+def documents():
+    """A run with every figure of the documents agrees with them; one whose figure is twice as large, or that has none, does not."""
+    kept = [f for path in sorted(glob.glob(os.path.join(check.here, "..", "pictures", "figures", "*.json"))) for f in check.read(path)]
+    for factor, last in ((1, "0 differ"), (2, "1 differ")):
+        rows = []
+        for i, f in enumerate(kept):
+            case, n, who, metric, base = check.wanted(f)
+            value = f["value"] * (factor if i == 0 else 1)
+            rows += [figure(f["bench"], case, n or 7, base, metric, 100), figure(f["bench"], case, n or 7, who, metric, 100 / value)] if base else [
+                figure(f["bench"], case, n or 7, who, metric, value)]
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(folder + "/data")
+            with open(folder + "/data/all.json", "w", encoding="utf-8") as file:
+                file.write("\n".join(rows))
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                assert check.main([folder]) == factor - 1, said.getvalue()
+            assert f"{len(kept)} figures compared, {last}" in said.getvalue() and "lacks 0" in said.getvalue(), said.getvalue()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        assert check.main([folder]) == 1
+
+
+for test in (whole, figures_and_goals, hostile, colors, documents):
     test()
     print("ok", test.__name__)

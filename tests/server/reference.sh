@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # reference.sh client TEXT N CLIENT LAUNCHER [ARGUMENT…]   N clients under a launcher: each prints its neighbour's pair, and TEXT
 # reference.sh bad_ranks SERVER RAWPMI                     the server's report of ranks that end badly
+# reference.sh two_nodes TWO_NODES RAWPMI               the end of a job over two nodes, in good order and otherwise
 # reference.sh mpich SERVER MPICC HELLO.C                  an unmodified MPI program on 4 ranks
-# reference.sh lines EXAMPLES                              the two files stay short: 200 and 100 lines
+# reference.sh lines EXAMPLES                              the files stay short: 200, 100 and 150 lines
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -50,6 +51,18 @@ bad_ranks)
     run 2 "$server" 0 "$raw"
     run 2 "$server" 4
     ;;
+two_nodes)
+    nodes=$2 raw=$3
+    run 0 "$nodes" "$raw" pgf
+    run 5 "$nodes" "$raw" exit 5 final
+    run 137 "$nodes" "$raw" die 9 inited
+    run 127 "$nodes" "$dir/nothing"
+    # Rank 1 is never there, or its whole node is killed, while rank 0 waits in the fence on the other node.
+    run 1 "$nodes" sh -c '[ "$PMI_RANK" -eq 1 ] || exec "$0" pgf' "$raw"
+    grep -qx 'node 0: ranks wait for one that is gone' "$dir/err" || fail "no cause"
+    run 1 "$nodes" sh -c '[ "$PMI_RANK" -eq 1 ] && exec kill -9 "$PPID"; exec "$0" pgf' "$raw"
+    grep -qx 'node 0: the other node is lost' "$dir/err" || fail "no cause"
+    ;;
 mpich)
     run 0 "$3" "$4" -o "$dir/hello"
     run 0 "$2" 4 "$dir/hello"
@@ -59,7 +72,7 @@ mpich)
     grep -q "sum of ranks 6" "$dir/out" || fail "no sum"
     ;;
 lines)
-    for limit in server/server.c:200 client/client.c:100; do
+    for limit in server/server.c:200 client/client.c:100 two_nodes/two_nodes.c:150; do
         lines=$(wc -l < "$2/${limit%:*}")
         [ "$lines" -le "${limit#*:}" ] || fail "${limit%:*} has $lines lines, more than ${limit#*:}"
     done

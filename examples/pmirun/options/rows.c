@@ -124,7 +124,7 @@ const struct option_row option_rows[] = {
     {"--report-bindings", NULL, SCOPE_JOB, set_flag,
      "Print each rank's binding on stderr: what it is bound to, a picture of that, and its "
      "processors' numbers (see BINDING).",
-     .others = {"HYDRA_TOPO_DEBUG=1", "--cpu-bind=verbose", "--report-bindings"},
+     .others = {"HYDRA_TOPO_DEBUG", "--cpu-bind=verbose", "--report-bindings"},
      AT(report_bindings)},
     {"--topology", "TEXT", SCOPE_JOB, set_text,
      "Place ranks on this hwloc topology, bind none. The notation is that of hwloc's synthetic "
@@ -138,7 +138,7 @@ const struct option_row option_rows[] = {
     {"--fanout", "N", SCOPE_JOB, set_count,
      "Start at most N nodes at a time (default 16). Each agent that connects makes room for the "
      "next. `srun` starts all nodes at once.",
-     .others = {NULL, NULL, "--mca plm_rsh_num_concurrent"}, AT(fanout), .min = 1, .max = 65536},
+     AT(fanout), .min = 1, .max = 65536},
     {"--wait-hosts", "S", SCOPE_JOB, set_seconds,
      "Retry nodes that cannot be reached, for S seconds (default 0). If a node's launch command "
      "ends before its agent has connected, `pmirun` runs it again after a second. If the command "
