@@ -213,6 +213,12 @@ void wait_until_stopped(pid_t pid)
     }
 }
 
+void continue_stopped(pid_t pid)
+{
+    if (!elsewhere)
+        kill(pid, SIGCONT);
+}
+
 /* The target. */
 
 /* Counters are in shared memory where the transport can use a descriptor: some transports have

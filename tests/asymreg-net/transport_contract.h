@@ -80,6 +80,8 @@ void tell_only(struct side *s, struct order order);
 struct answer hear(struct side *s);
 /* Returns when the target's process has stopped, or, on another machine, probably has. */
 void wait_until_stopped(pid_t pid);
+/* Continues it; another machine does so by itself. */
+void continue_stopped(pid_t pid);
 uint64_t sum_of(const unsigned char *p, size_t bytes);
 void fill(unsigned char *p, size_t bytes, uint64_t seed);
 uint64_t now_ms(void);

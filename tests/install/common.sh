@@ -47,7 +47,7 @@ needs_shared() {
 # lint_pages <page>...: mandoc and groff print no warning, whatis finds a name and a line in each.
 lint_pages() {
     "$MANDOC" -Tlint -W warning "$@" || fail "mandoc warns"
-    "$GROFF" -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"
+    "$GROFF" -t -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"
     if grep . "$scratch/groff"; then fail "groff warns"; fi
     "$LEXGROG" "$@" > "$scratch/whatis" || { grep -v ': "' "$scratch/whatis"; fail "whatis finds no line in the pages above"; }
 }

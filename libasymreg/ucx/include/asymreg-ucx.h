@@ -57,7 +57,8 @@
  * too. So asymreg_ucx_create() fails with -EPERM in a process that was forked while its parent had
  * a transport of this library. Fork first, or call exec() in the child.
  *
- * Over TCP, UCX may abort a process whose peer dies or closes while they connect.
+ * UCX may abort a process whose peer dies or closes while they connect: over TCP, and from 1.18 on
+ * over shared memory too.
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
@@ -66,8 +67,8 @@
  *
  * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
  * trusts their content. An answer counts only if it comes from the peer that was asked. Connect
- * only to processes that you would allow to attach a debugger. Source: "Asymmetric Memory Extension
- * for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
+ * only to processes that you would let debug yours. Source: "Asymmetric Memory Extension for
+ * OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
 #ifndef ASYMREG_UCX_H
 #define ASYMREG_UCX_H

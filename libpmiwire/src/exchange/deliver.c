@@ -71,7 +71,7 @@ static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
     int rc = 0;
 
     for (size_t at = PMIWIRE_BLOCK_HEADER_BYTES; at < d->block.len && rc == 0; at += rec.bytes) {
-        (void)pmiwire__record_read(d->block.ptr + at, d->block.len - at, &rec);
+        rec = pmiwire__record_at(d->block.ptr + at);
         rc = pmiwire__fenced_keep(x, &rec, d->number);
     }
     return rc;
@@ -101,7 +101,7 @@ static int count_records(struct pmiwire_exchange *x, struct delivery *d, const c
     uint32_t rank;
 
     for (size_t at = 0; at < n; at += rec.bytes) {
-        (void)pmiwire__record_read(p + at, n - at, &rec);
+        rec = pmiwire__record_at(p + at);
         d->n_pairs++;
         d->total++;
         x->stats.payload_bytes += rec.key.len + rec.value.len;
@@ -166,7 +166,7 @@ static int add_own_pairs(struct pmiwire_exchange *x, struct delivery *d)
         if (ch->link == PMIWIRE__NONE) /* each own chunk is one segment */
             rc = add_segment(x, d, ch, 0);
     for (size_t at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
-        (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
+        rec = pmiwire__record_at(c->own.ptr + at);
         if (d->block.len + rec.bytes > d->block.cap)
             rc = deliver_block(x, d);
         memcpy(d->block.ptr + d->block.len, c->own.ptr + at, rec.bytes);

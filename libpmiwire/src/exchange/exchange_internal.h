@@ -265,6 +265,8 @@ uint32_t pmiwire__tree_hop(const struct pmiwire_exchange *x, uint32_t node);
 int pmiwire__frame_read(const void *data, size_t n, struct pmiwire__frame *f);
 /* Write a record; `to` has its bytes. */
 void pmiwire__record_write(char *to, struct pmiwire_str key, struct pmiwire_str value);
+/* The record at p, which has been read or written before: unchecked. */
+struct pmiwire__record pmiwire__record_at(const char *p);
 /* Reads a record of at most n bytes. Returns 0 or PMIWIRE_EPROTO. */
 int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec);
 /* Sends a frame of a header and n_iov - 1 pieces; iov[0] is for the header. */

@@ -20,6 +20,19 @@ void pmiwire__record_write(char *to, struct pmiwire_str key, struct pmiwire_str 
     memset(to + n, 0, pmiwire__record_bytes(key.len, value.len) - n);
 }
 
+struct pmiwire__record pmiwire__record_at(const char *p)
+{
+    uint32_t word;
+    struct pmiwire__record rec;
+
+    memcpy(&word, p, 4);
+    rec.key = (struct pmiwire_str){.ptr = p + 4, .len = word >> 18};
+    rec.value = (struct pmiwire_str){.ptr = p + 4 + rec.key.len,
+                                     .len = word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES};
+    rec.bytes = pmiwire__record_bytes(rec.key.len, rec.value.len);
+    return rec;
+}
+
 int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec)
 {
     uint32_t word;
@@ -27,15 +40,10 @@ int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec)
     if (n < 4)
         return PMIWIRE_EPROTO;
     memcpy(&word, p, 4);
-    if (word & ~WORD_SHORT)
+    if (word & ~WORD_SHORT || word >> 18 == 0 ||
+        pmiwire__record_bytes(word >> 18, word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES) > n)
         return PMIWIRE_EPROTO;
-    rec->key.len = word >> 18;
-    rec->value.len = word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES;
-    rec->bytes = pmiwire__record_bytes(rec->key.len, rec->value.len);
-    if (rec->key.len == 0 || rec->bytes > n)
-        return PMIWIRE_EPROTO;
-    rec->key.ptr = p + 4;
-    rec->value.ptr = p + 4 + rec->key.len;
+    *rec = pmiwire__record_at(p);
     return 0;
 }
 

@@ -160,7 +160,7 @@ static struct draft find_run(const char *p, size_t n, size_t most)
     struct pmiwire__record first, rec;
     struct draft d;
 
-    (void)pmiwire__record_read(p, n, &first);
+    first = pmiwire__record_at(p);
     d = (struct draft){.n = 1,
                        .shared = (uint32_t)first.key.len,
                        .value = (uint32_t)first.value.len,
@@ -170,7 +170,7 @@ static struct draft find_run(const char *p, size_t n, size_t most)
     for (; d.records < n && d.records + first.bytes <= most; d.records += first.bytes, d.n++) {
         uint32_t shared;
 
-        (void)pmiwire__record_read(p + d.records, n - d.records, &rec);
+        rec = pmiwire__record_at(p + d.records);
         if (rec.key.len != first.key.len || rec.value.len != first.value.len)
             break;
         shared = common_prefix(first.key.ptr, rec.key.ptr, d.shared);

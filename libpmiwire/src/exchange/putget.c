@@ -375,7 +375,7 @@ int pmiwire__on_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
     for (size_t at = 0; at < n; at += rec.bytes) {
         uint32_t e;
 
-        (void)pmiwire__record_read(p + at, n - at, &rec);
+        rec = pmiwire__record_at(p + at);
         e = pmiwire__key_make(x, home, rec.key);
         if (home == x->me || !(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
             pmiwire__key_at(x, e)->stamp <= f->seq)
