@@ -90,8 +90,9 @@ function(fencepost_library name)
     endif()
     add_library(${name}::${name}_static ALIAS ${name}_static)
 
-    install(TARGETS ${name} ${name}_static EXPORT ${name}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib${name}-runtime NAMELINK_COMPONENT lib${name}-dev
+    install(TARGETS ${name} EXPORT ${name}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib${name}-runtime NAMELINK_COMPONENT lib${name}-dev)
+    install(TARGETS ${name}_static EXPORT ${name}_static
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib${name}-dev)
     install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT lib${name}-dev
         FILES_MATCHING PATTERN "*.h")
@@ -219,11 +220,13 @@ macro(fencepost_install_cmake_package)
     set(package_core ${arg_BACK_END_OF})
     configure_package_config_file(${FENCEPOST_RULES}/library-config.cmake.in
         ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake INSTALL_DESTINATION ${package_dir}
-        NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+        PATH_VARS CMAKE_INSTALL_LIBDIR NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
     write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/${name}-config-version.cmake
         VERSION ${arg_VERSION} COMPATIBILITY SameMinorVersion)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/${name}-config-version.cmake
         DESTINATION ${package_dir} COMPONENT lib${name}-dev)
-    install(EXPORT ${name} FILE ${name}-targets.cmake NAMESPACE ${name}:: DESTINATION ${package_dir}
-        COMPONENT lib${name}-dev)
+    foreach(kind IN ITEMS "" _static)
+        install(EXPORT ${name}${kind} FILE ${name}${kind}-targets.cmake NAMESPACE ${name}:: DESTINATION ${package_dir}
+            COMPONENT lib${name}-dev)
+    endforeach()
 endmacro()

@@ -14,6 +14,7 @@ grep -qx "lib$NAME\.so\.$VERSION" "$scratch/runtime.txt" || fail "no lib$NAME.so
 
 list "$scratch/dev" > "$scratch/dev.txt"
 for file in "lib$NAME.so" "lib$NAME.a" "$NAME.pc" "$NAME-config.cmake" "$NAME-config-version.cmake" "$NAME-targets.cmake" \
+    "${NAME}_static-targets.cmake" \
     $(cd "$FOLDER" && find include man -name '*.[1-9h]' -printf '%f\n' 2> /dev/null); do
     grep -qxF "$file" "$scratch/dev.txt" || fail "no $file in the development component"
 done
