@@ -11,6 +11,7 @@
 
 #include "local/gather.h"
 #include "local/host.h"
+#include "local/job_end.h"
 #include "local/launch.h"
 #include "local/mpir.h"
 #include "local/pmirun.h"
@@ -39,7 +40,7 @@ static void set_up_alone(struct pmirun *pr)
     char *why;
 
     find_all_programs(&pr->opt);
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
     if (launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, &need, &have) != 0)
         die(STATUS_RESOURCES,
@@ -55,6 +56,9 @@ static void set_up_alone(struct pmirun *pr)
             die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
     }
     job = job_create_first(&pr->jobs, NULL);
+    err = pmi_add_job(&pr->pmi, job);
+    if (err)
+        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
     status = mpi_detect_choose(&pr->detect, job, &why);
     if (status)
         die(status, "%s", why);

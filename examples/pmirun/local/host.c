@@ -14,6 +14,7 @@
 #include "folder.h"
 #include "guard.h"
 #include "job.h"
+#include "job_end.h"
 #include "launch.h"
 #include "loop.h"
 #include "mpi_detect.h"
@@ -23,6 +24,8 @@
 #include "timeline.h"
 #include "topology.h"
 
+#define TICK_NS (NS_PER_S / 2)
+
 /* One a process, as the libpmix that it loads. */
 static struct {
     struct jobs *jobs;
@@ -30,8 +33,8 @@ static struct {
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
+    struct timer tick;      /* every half second */
     unsigned depth;         /* calls of the host that we are in */
-    bool to_stop, to_fail;  /* when we have left them */
     bool stopped;
 } hosting;
 
@@ -43,24 +46,16 @@ void host_init(struct jobs *jobs, struct mpi_detect *detect)
 
 /* ---- calls of the host ---- */
 
-/* What the host calls back may end the job, which stops the host: not before it has returned. */
-static void host_leave(void)
-{
-    if (--hosting.depth > 0)
-        return;
-    if (hosting.to_stop)
-        host_stop();
-    if (hosting.to_fail) {
-        hosting.to_fail = false;
-        job_stop(hosting.jobs, STATUS_RESOURCES);
-    }
-}
-
 static struct pmix_host *host_enter(void)
 {
     if (hosting.host)
         hosting.depth++;
     return hosting.host;
+}
+
+static void host_leave(void)
+{
+    hosting.depth--;
 }
 
 /* ---- what it calls ---- */
@@ -72,10 +67,10 @@ static void host_says(void *ctx, const char *text)
 
 static void host_failed(void *ctx, const char *why)
 {
-    if (hosting.jobs->stopping || hosting.to_fail)
+    if (hosting.jobs->stopping)
         return;
     say("%s; stopping the job", why);
-    hosting.to_fail = true;
+    job_stop(hosting.jobs, STATUS_RESOURCES);
 }
 
 static int rank_compare(const void *a, const void *b)
@@ -224,6 +219,15 @@ static void own_name(char *buf, size_t size)
         snprintf(buf, size, "localhost");
 }
 
+static void host_tick(void *of)
+{
+    if (!host_enter())
+        return;
+    pmix_host_tick(hosting.host, loop.now_ns);
+    host_leave();
+    timer_call(&hosting.tick, loop.now_ns + TICK_NS, host_tick, NULL);
+}
+
 /* 0 or -errno. */
 static int host_create(void)
 {
@@ -257,6 +261,8 @@ static int host_create(void)
     free(server);
     if (rc)
         return rc;
+    /* The first one now: it sets the host's clock, before a client asks for a timeout. */
+    timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
     hosting.src = (struct source){on_readable, NULL, pmix_host_fd(hosting.host)};
     return loop_add(&hosting.src, EPOLLIN);
 }
@@ -394,14 +400,6 @@ void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int sta
     host_leave();
 }
 
-void host_tick(void)
-{
-    if (!host_enter())
-        return;
-    pmix_host_tick(hosting.host, loop.now_ns);
-    host_leave();
-}
-
 void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
     if (!host_enter())
@@ -431,9 +429,9 @@ void host_room(uint32_t node)
 
 void host_stop(void)
 {
-    hosting.to_stop = hosting.depth > 0;
-    if (hosting.to_stop || !hosting.host)
+    if (!hosting.host || hosting.depth) /* in a call of it: pmirun exits there, out of memory */
         return;
+    timer_set(&hosting.tick, 0);
     loop_del(&hosting.src);
     hosting.src.fd = -1;
     pmix_host_destroy(hosting.host);

@@ -39,7 +39,6 @@ bool host_knows(uint32_t number);
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si);
 /* A rank's process has ended, here or on another node. */
 void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status);
-void host_tick(void); /* every half second */
 /* Before ranks are killed, and before pmirun ends: stops libpmix for good, since its server
  * crashes when several clients die at once. */
 void host_stop(void);

@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "input.h"
 #include "job.h"
+#include "job_end.h"
 #include "loop.h"
 #include "mpir.h"
 #include "output.h"
@@ -20,7 +21,6 @@
 #include "progress.h"
 #include "role.h"
 #include "signals.h"
-#include "spawn.h"
 #include "timeline.h"
 
 #include <errno.h>
@@ -291,8 +291,7 @@ static void launch_failed(struct launcher *l, const struct rank *r, int err, enu
     char name[RANK_NAME_BYTES];
     const char *what, *why;
 
-    l->jobs->launch = NULL;
-    l->jobs->launch_tail = &l->jobs->launch;
+    jobs_unqueue_all(l->jobs);
     if (stage == STAGE_NONE) {
         explain_no_process(r, err);
         job_stop(l->jobs, STATUS_RESOURCES);
@@ -310,33 +309,20 @@ static void spawn_failed(struct job *job, const struct rank *r, int err, enum st
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
     say("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
-    job_abandon(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    job_spawn_done(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 /* ---- the queue ---- */
 
-static void take_from_queue(struct launcher *l, const struct job *job)
-{
-    struct job **p = &l->jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (!*p)
-        return;
-    *p = job->next_launch;
-    if (!*p)
-        l->jobs->launch_tail = p;
-}
-
 static void job_launched(struct launcher *l, struct job *job)
 {
-    take_from_queue(l, job);
+    job_unqueue(job);
     if (job->number == 0)
         l->jobs->at.launch_end = run_ns();
     if (l->jobs->agent)
         agent_report(l->jobs->agent, MSG_LAUNCHED, job->number);
     else if (job->spawned)
-        spawn_launched(job, 0);
+        job_spawn_done(job, 0);
     else
         mpir_publish(job);
 }
@@ -356,7 +342,6 @@ void launch_drop(struct launcher *l, struct job *job)
     if (!l) /* a head */
         return;
     launch_land_all(l);
-    take_from_queue(l, job);
     for (uint32_t i = 0; i < job->n_apps; i++)
         if (l->app == &job->apps[i])
             app_launched(l);

@@ -21,7 +21,7 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
 bool launch_some(struct launcher *l);
 /* Waits until no child shares our memory. Call it before a signal is sent to a rank. */
 void launch_land_all(struct launcher *l);
-/* Stops starting the processes of a job, and drops all pointers to it. */
+/* Drops all pointers to a job that is no longer in the queue. */
 void launch_drop(struct launcher *l, struct job *job);
 /* Notes the children that left our memory, and handles a program that could not be executed. Call
  * it before ranks are reaped. */

@@ -14,6 +14,7 @@
 #include "folder.h"
 #include "host.h"
 #include "job.h"
+#include "job_end.h"
 #include "launch.h"
 #include "loop.h"
 #include "ompi_binding.h"

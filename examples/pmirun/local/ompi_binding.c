@@ -5,6 +5,7 @@
 
 #include "bind.h"
 #include "job.h"
+#include "job_end.h"
 #include "table.h"
 
 #include <errno.h>

@@ -13,6 +13,7 @@
 #include "output.h"
 
 #include "job.h"
+#include "job_end.h"
 #include "progress.h"
 #include "role.h"
 
@@ -541,8 +542,6 @@ void output_close(struct output *o, struct stream *st)
     st->part = NULL;
     st->part_cap = 0;
     o->n_streams--;
-    if (st->rank)
-        job_rank_silent(st->rank);
 }
 
 static void on_sink_room(void *of, struct source *src, uint32_t events)

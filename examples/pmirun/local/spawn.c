@@ -131,26 +131,6 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
     return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
 }
 
-void spawn_free_apps(struct app *apps, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        for (char **p = apps[i].argv; p && *p; p++)
-            free(*p);
-        for (uint32_t k = 0; k < apps[i].n_sets; k++)
-            free(apps[i].sets[k]);
-        for (uint32_t k = 0; k < apps[i].env.n_pass; k++)
-            free(apps[i].env.pass[k]);
-        free(apps[i].env.pass);
-        free(apps[i].argv);
-        free(apps[i].sets);
-        free(apps[i].path);
-        free(apps[i].wdir);
-        free(apps[i].search);
-        free(apps[i].hosts);
-    }
-    free(apps);
-}
-
 /* MPICH and Open MPI tell the error to the rank that has asked, and to no other. */
 static void say_who_waits(const struct job *job)
 {
@@ -268,14 +248,16 @@ int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire
     if (bad) {
         say_who_waits(by->job);
         free(plan.node_of);
-        spawn_free_apps(plan.apps, req->n_cmds);
+        apps_free(plan.apps, req->n_cmds);
         return -EINVAL;
     }
     job = job_create(jobs, &plan, &err);
     if (!job) {
-        spawn_free_apps(plan.apps, req->n_cmds);
+        apps_free(plan.apps, req->n_cmds);
         return err;
     }
+    if (!jobs->head) /* whose agents serve the ranks */
+        err = pmi_add_job(jobs->pmi, job);
     for (uint32_t i = 0; !jobs->head && i < req->n_preput && err == 0; i++)
         err = table_put(job, req->preput[i].key, req->preput[i].value);
     if (!jobs->head && err == 0 && (status = mpi_detect_choose(detect, job, &why)) != 0) {
@@ -284,7 +266,7 @@ int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire
         err = status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
     }
     if (err) {
-        job->abandoned = true; /* job_free_ended() frees it */
+        job->abandoned = true; /* jobs_free_ended() frees it */
         return err;
     }
     job->spawn_token = token;
@@ -312,16 +294,7 @@ int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_s
     return spawn_begin(detect, by, req, token, NULL);
 }
 
-int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
-                  uint64_t token)
-{
-    struct pmi *pmi = ctx;
-    const struct conn *c = who->cookie;
-
-    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
-}
-
-void spawn_launched(struct job *job, int err)
+void spawn_answer(struct job *job, int err)
 {
     const struct jobs *jobs = job->jobs;
 

@@ -13,6 +13,7 @@
 #include "folder.h"
 #include "gather.h"
 #include "job.h"
+#include "job_end.h"
 #include "ompi_binding.h"
 #include "pmi.h"
 

@@ -23,6 +23,7 @@
 #include <pmiwire/exchange.h>
 
 #include "../local/host.h"
+#include "../local/job_end.h"
 #include "../local/launch.h"
 #include "../local/pmirun.h"
 #include "step.h"
@@ -683,7 +684,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     if (a->step)
         guard_start(&pr->guard);
     else

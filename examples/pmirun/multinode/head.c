@@ -12,9 +12,11 @@
 #include "../local/host.h"
 #include "../local/input.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/mpi_detect.h"
 #include "../local/mpir.h"
 #include "../local/progress.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/spawn.h"
 #include "../local/timeline.h"
@@ -133,8 +135,8 @@ static bool on_launched(struct head *h, struct job *job)
         return true;
     if (job->number == 0)
         h->jobs->at.launch_end = run_ns();
-    if (job->spawned && !job->abandoned)
-        spawn_launched(job, 0);
+    if (job->spawned)
+        job_spawn_done(job, 0);
     if (job->number == 0)
         mpir_publish(job);
     return true;
@@ -177,7 +179,7 @@ static bool on_exited(struct head *h, struct rank *r, struct msg_in *in)
         return false;
     if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
         input_close(h->input);
-    job_rank_exited(r, &si);
+    rank_process_ended(r, &si);
     if (r->job->way == MPI_PMIX && !h->jobs->stopping)
         tell_ended(h, r, &si);
     return true;
@@ -309,7 +311,7 @@ static bool on_job_report(struct head *h, uint8_t what, struct msg_in *in)
     if (in->bad || err >= 0)
         return false;
     job->n_gave_up++;
-    job_abandon(job, err);
+    job_spawn_done(job, err);
     return true;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../local/job_end.h"
 #include "../local/pmirun.h"
 #include "agent.h"
 #include "names.h"
@@ -647,7 +648,7 @@ void head_set_up(struct pmirun *pr)
     pr->jobs.head = pr->input.head = h;
     pr->timeline.of_nodes = true;
     (void)open_standard(); /* a failure comes again below */
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)

@@ -14,10 +14,12 @@
 #include "../local/host.h"
 #include "../local/input.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/launch.h"
 #include "../local/mpi_detect.h"
 #include "../local/pmi.h"
 #include "../local/port.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/program.h"
 #include "../local/spawn.h"
@@ -230,14 +232,14 @@ static int spawn_error(int status)
 static void refuse_job(struct job *job, int status, int err)
 {
     if (job->spawned)
-        job_abandon(job, err);
+        job_spawn_done(job, err);
     else
         job_stop(job->jobs, status);
 }
 
 static void free_plan(const struct job_plan *plan)
 {
-    spawn_free_apps(plan->apps, plan->n_apps);
+    apps_free(plan->apps, plan->n_apps);
     free(plan->node_of);
 }
 
@@ -271,16 +273,20 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     job = job_create(a->jobs, plan, &err); /* takes node_of */
     if (!job) {
         say("cannot start the job: %s; stopping", any_strerror(err));
-        spawn_free_apps(plan->apps, plan->n_apps);
+        apps_free(plan->apps, plan->n_apps);
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
-    if (a->step) {
+    err = pmi_add_job(a->jobs->pmi, job);
+    if (err)
+        say("cannot serve the job: %s", any_strerror(err));
+    if (err == 0 && a->step) {
         step_adopt(a, job);
         agent_begin_exchange(a, job);
         return;
     }
-    err = put_all(job, in);
+    if (err == 0)
+        err = put_all(job, in);
     if (err == 0)
         err = check_limits(a, job);
     status = err ? STATUS_RESOURCES : find_job_programs(job);
@@ -356,8 +362,7 @@ static void on_stop(struct agent *a)
 {
     a->jobs->stopping = true;
     host_stop();
-    a->jobs->launch = NULL;
-    a->jobs->launch_tail = &a->jobs->launch;
+    jobs_unqueue_all(a->jobs);
     /* in case no signal comes from it */
     timer_set(&a->jobs->kill, loop.now_ns + 5 * GRACE_NS);
     timer_set(&a->jobs->drain, loop.now_ns + 2 * GRACE_NS);
@@ -403,7 +408,7 @@ static bool on_abandon(struct agent *a, struct msg_in *in)
     struct job *job = job_by_number(a->jobs, get_u32(in));
 
     if (job && job->spawned)
-        job_abandon(job, -ECANCELED); /* the head knows already */
+        job_spawn_done(job, -ECANCELED); /* the head knows already */
     return !in->bad;
 }
 
@@ -459,7 +464,7 @@ static bool on_signal(struct agent *a, struct msg_in *in)
 
     if (in->bad || sig == 0 || sig > 64)
         return false;
-    job_kill_all(a->jobs, (int)sig);
+    ranks_signal(a->jobs, (int)sig);
     return true;
 }
 

@@ -17,9 +17,11 @@
 
 #include "../local/guard.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/loop.h"
 #include "../local/output.h"
 #include "../local/pmi.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/timeline.h"
 #include "agent.h"
@@ -174,7 +176,7 @@ static void end_rank(struct agent *a, struct task *t)
         return;
     si.si_code = WIFEXITED(t->status) ? CLD_EXITED : WCOREDUMP(t->status) ? CLD_DUMPED : CLD_KILLED;
     si.si_status = WIFEXITED(t->status) ? WEXITSTATUS(t->status) : WTERMSIG(t->status);
-    job_rank_exited(t->rank, &si);
+    rank_process_ended(t->rank, &si);
 }
 
 static void heard_line(struct agent *a, struct step *s, const char *line)

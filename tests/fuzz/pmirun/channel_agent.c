@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/local/rank_end.h"
 #include "channel_world.h"
 
 /* What a head says first: how things are to be, and where the others are. */
@@ -111,7 +111,7 @@ void launch_all(struct jobs *jobs)
     while (jobs->launch) {
         struct job *job = jobs->launch;
 
-        launch_drop(NULL, job);
+        job_unqueue(job);
         for (; job->n_launched < job->n_local; job->n_launched++) {
             struct rank *r = &job->ranks[job->n_launched];
 
@@ -138,7 +138,7 @@ void end_rank(struct jobs *jobs, unsigned which)
     for (struct job *job = jobs->first; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local; i++)
             if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
-                job_rank_exited(&job->ranks[i], &si);
+                rank_process_ended(&job->ranks[i], &si);
                 return;
             }
 }

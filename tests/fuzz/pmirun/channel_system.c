@@ -189,15 +189,6 @@ void launch_settle(struct launcher *l)
 
 void launch_drop(struct launcher *l, struct job *job)
 {
-    struct jobs *jobs = job->jobs;
-    struct job **p = &jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (*p)
-        *p = job->next_launch;
-    if (!*p)
-        jobs->launch_tail = p;
 }
 
 int port_init(struct port *port)
