@@ -2,8 +2,7 @@
 /*
  * The role of this pmirun: alone, or on several nodes a head (jobs->head) or an agent
  * (jobs->agent). The code of one node (local/) calls only these functions of the code of several
- * (multinode/); multinode/nodes_none.c has them in builds without libsodium, where both are always
- * NULL.
+ * (multinode/).
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node

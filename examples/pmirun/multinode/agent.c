@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "agent.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -61,7 +62,11 @@ static void read_boot(char *text, size_t cap)
 
 static bool parse_hex(const char *text, uint8_t *out, size_t n)
 {
-    return strlen(text) == 2 * n && sodium_hex2bin(out, n, text, 2 * n, NULL, NULL, NULL) == 0;
+    for (size_t i = 0; i < n; i++, text += 2)
+        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
+            sscanf(text, "%2hhx", &out[i]) != 1)
+            return false;
+    return !*text;
 }
 
 static bool parse_u32(const char *text, uint32_t *v)
@@ -190,7 +195,7 @@ static void start_agent(struct agent *a)
     if (a->step)
         step_told(a, more, strlen(more));
     parse_boot(a, text);
-    sodium_memzero(text, BOOT_BYTES);
+    explicit_bzero(text, BOOT_BYTES);
     free(text);
     if (gethostname(a->name, sizeof(a->name) - 1) != 0)
         a->name[0] = '\0';

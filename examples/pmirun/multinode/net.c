@@ -19,7 +19,6 @@
 #define NEVER_S        1e9 /* the longest --node-timeout, which 0 stands for */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
-/* libsodium would abort(): it has been misused, or the system gives no random numbers. */
 static void die_of_sodium(void)
 {
     die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
@@ -27,8 +26,13 @@ static void die_of_sodium(void)
 
 void net_init(struct net *net, const struct options *opt, const struct net_ops *ops, void *of)
 {
-    sodium_set_misuse_handler(die_of_sodium);
-    if (sodium_init() < 0)
+    const int err = channel_start(die_of_sodium);
+
+    if (err == -ENOTSUP)
+        die(STATUS_USAGE,
+            "this pmirun runs jobs on one node only, since it was built without libsodium: "
+            "install libsodium-dev and pkg-config, and build it again");
+    if (err)
         die(STATUS_RESOURCES, "libsodium cannot be initialized");
     net->opt = opt;
     net->ops = ops;

@@ -336,8 +336,8 @@ static void start_head(struct head *h)
     free(cwd);
     check_limit(h->jobs->opt);
     net_init(&h->net, h->jobs->opt, &head_net_ops, h);
-    randombytes_buf(h->net.self.secret, CHANNEL_SECRET_BYTES);
-    randombytes_buf(h->net.self.job, CHANNEL_JOB_BYTES);
+    random_bytes(h->net.self.secret, CHANNEL_SECRET_BYTES);
+    random_bytes(h->net.self.job, CHANNEL_JOB_BYTES);
     h->net.self.id = CHANNEL_HEAD;
     rc = net_listen(&h->net, h->jobs->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
@@ -630,7 +630,7 @@ void nodes_stop(const struct jobs *jobs)
     if (jobs->head)
         pmiwire_server_destroy(jobs->head->names);
     if (net_of(jobs))
-        sodium_memzero(&net_of(jobs)->self, sizeof(net_of(jobs)->self));
+        explicit_bzero(&net_of(jobs)->self, sizeof(net_of(jobs)->self));
 }
 
 void head_set_up(struct pmirun *pr)

@@ -131,6 +131,12 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
+static void print_hex(char *to, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+}
+
 /* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
  * command, from 1 on; 0 where no command of ours starts it. */
 static char *boot_lines(const struct head *h, const char *node, uint32_t try)
@@ -141,14 +147,14 @@ static char *boot_lines(const struct head *h, const char *node, uint32_t try)
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
 
-    sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
-    sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
+    print_hex(secret, self->secret, CHANNEL_SECRET_BYTES);
+    print_hex(job, self->job, CHANNEL_JOB_BYTES);
     text = xprintf("pmirun-agent " BOOT_VERSION
                    "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
                    "%s\nend\n",
                    job, secret, node, try, h->jobs->opt->n_nodes, h->jobs->opt->node_s * 1e3,
                    h->port, addresses);
-    sodium_memzero(secret, sizeof(secret));
+    explicit_bzero(secret, sizeof(secret));
     free(addresses);
     return text;
 }
@@ -169,7 +175,7 @@ static void write_bootstrap(struct head *h, struct starter *s)
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(h, &h->nodes[i], why);
     }
-    sodium_memzero(text, n);
+    explicit_bzero(text, n);
     free(text);
 }
 

@@ -328,7 +328,7 @@ void step_begin(struct head *h, char *lines)
     if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
         die(STATUS_OUTPUT, "cannot send srun's plugin what agents need: %s", strerror(errno));
     set_null(STDOUT_FILENO);
-    sodium_memzero(lines, n);
+    explicit_bzero(lines, n);
     free(lines);
     srun = (struct source){on_srun, h, STDIN_FILENO};
     if (loop_add(&srun, EPOLLIN) != 0)
