@@ -314,9 +314,18 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
     return rc;
 }
 
+static uint32_t *number_procs(const struct app *apps, uint32_t n_apps)
+{
+    uint32_t *procs = xrealloc(NULL, (n_apps + 1) * sizeof(*procs));
+
+    for (uint32_t i = 0; i < n_apps; i++)
+        procs[i] = apps[i].n_procs;
+    return procs;
+}
+
 int host_job(struct job *job, char **why)
 {
-    uint32_t *app_procs = xrealloc(NULL, (job->n_apps + 1) * sizeof(*app_procs));
+    uint32_t *app_procs = number_procs(job->apps, job->n_apps);
     struct pmix_host_job j = {.number = job->number,
                               .nspace = job->kvsname,
                               .n_ranks = job->n_ranks,
@@ -332,8 +341,6 @@ int host_job(struct job *job, char **why)
     *why = NULL;
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
-    for (uint32_t i = 0; i < job->n_apps; i++)
-        app_procs[i] = job->apps[i].n_procs;
     rc = check_descriptors(job, why);
     if (rc == 0 && (err = host_create()) != 0) {
         *why = xprintf("cannot host PMIx: %s", strerror(-err));
@@ -350,22 +357,31 @@ int host_job(struct job *job, char **why)
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
-bool host_space(struct pmix_host_job *j)
+bool host_space(const struct job_plan *plan)
 {
+    uint32_t *app_procs = number_procs(plan->apps, plan->n_apps);
+    struct pmix_host_job j = {.number = plan->number,
+                              .nspace = plan->kvsname,
+                              .node_of = plan->node_of,
+                              .n_apps = plan->n_apps,
+                              .app_procs = app_procs,
+                              .parent = plan->spawner};
+    const bool ok = !host_knows(j.number);
     char **vars = NULL, *why = NULL;
 
-    if (host_knows(j->number) || j->number == UINT32_MAX)
-        return false;
-    note_known(j->number);
-    if (host_create() != 0 || !host_enter())
-        return true;
-    j->universe = j->n_ranks;
-    if (pmix_host_job_begin(hosting.host, j, &vars, &why) != 0)
-        say("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-            why ? why : "out of memory", j->nspace);
-    host_leave();
+    for (uint32_t i = 0; i < plan->n_apps; i++)
+        j.universe = j.n_ranks += app_procs[i];
+    if (ok)
+        note_known(j.number);
+    if (ok && host_create() == 0 && host_enter()) {
+        if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
+            say("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                why ? why : "out of memory", j.nspace);
+        host_leave();
+    }
+    free(app_procs);
     free(why);
-    return true;
+    return ok;
 }
 
 bool host_knows(uint32_t number)

@@ -102,12 +102,12 @@ struct job {
 struct job_plan {
     struct app *apps;
     uint32_t n_apps;
-    const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    char *spawner; /* kvsname of the job that spawned it; NULL: none */
     uint32_t spawner_rank;
-    const char *kvsname; /* NULL: a new one */
-    uint32_t number;     /* when a kvsname is given */
-    uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
-    enum mpi_way way;    /* MPI_AUTO: to be chosen */
+    char *kvsname;     /* NULL: a new one */
+    uint32_t number;   /* when a kvsname is given */
+    uint32_t *node_of; /* by rank, becomes the job's; NULL: all here */
+    enum mpi_way way;  /* MPI_AUTO: to be chosen */
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective

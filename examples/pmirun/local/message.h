@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-#define BOOT_VERSION "6" /* in the first of them: raise it with each change of messages */
+#define BOOT_VERSION "7" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
 #define BOOT_BYTES 65536u
@@ -36,7 +36,7 @@ enum message {
     MSG_ABORT,      /* u32 job, u32 rank, u32 code, text */
     MSG_OUTPUT,     /* u32 job, u32 rank, u32 1 or 2, text; an empty one is its end */
     MSG_TOOK,       /* u32 bytes of stdin that its ranks have got */
-    MSG_SPAWN,      /* u64 token, u32 job, u32 rank, the request (spawn.c) */
+    MSG_SPAWN,      /* u64 token, u32 job, u32 rank, programs (job_message.c), pairs */
     MSG_FATAL,      /* u32 status: the job must be stopped */
     MSG_LOST,       /* u32 node, text why: the connection to it is lost */
     MSG_DONE,       /* u32 NODE_COUNTERS, each as u64 */
@@ -49,11 +49,11 @@ enum message {
     MSG_TIMES,      /* u64 its clock, u32 n, n events (local/timeline.c) */
     MSG_TRY,        /* u32 the try that started it, from its boot lines: its first message */
     /* head to agent */
-    MSG_SETUP = 64, /* options, directory, environment (orders.c) */
+    MSG_SETUP = 64, /* options, directory, environment (job_message.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port */
-    MSG_JOB,        /* a job (nodes.c) */
-    MSG_SIGNAL,     /* u32 signal, for all ranks */
-    MSG_STOP,       /* the job is being stopped */
+    MSG_JOB,    /* a job (job_message.c), pairs; a node without a rank of it answers MSG_LAUNCHED */
+    MSG_SIGNAL, /* u32 signal, for all ranks */
+    MSG_STOP,   /* the job is being stopped */
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
     MSG_OVER,       /* u32 job: it has ended on all nodes */
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that the head took */
@@ -62,8 +62,7 @@ enum message {
     MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
-    MSG_SPACE,      /* a job that has no rank there (nodes.c); the answer is MSG_LAUNCHED */
-    MSG_ENDED,      /* u32 job, u32 rank of another node, u32 PMIX_HOST_*, u32 status: for PMIx */
+    MSG_ENDED = 78, /* u32 job, u32 rank of another node, u32 PMIX_HOST_*, u32 status: for PMIx */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */
     MSG_PMIX,           /* the same, of the PMIx host */

@@ -24,6 +24,7 @@
 #include "message.h"
 
 struct agent;
+struct app;
 struct head;
 struct job;
 struct jobs;
@@ -58,8 +59,9 @@ void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t 
 void agent_report_spawn_failed(struct agent *a, const struct job *job, int err);
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
 void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
-void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
-                 uint64_t token);
+/* The request's programs, and its pairs. */
+void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                 const struct pmiwire_spawn *req, uint64_t token);
 /* A collective cannot complete: this rank is gone. */
 void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why);
 void agent_report_mpi(struct agent *a, const struct job *job); /* which way its ranks here go */

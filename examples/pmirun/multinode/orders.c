@@ -25,30 +25,8 @@
 #include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/timeline.h"
+#include "job_message.h"
 #include "step.h"
-
-static char **get_strings(struct msg_in *in, uint32_t *n)
-{
-    char **v;
-
-    *n = get_count(in, 4);
-    v = xrealloc(NULL, (*n + 1) * sizeof(*v));
-    for (uint32_t i = 0; i < *n; i++)
-        v[i] = get_string(in);
-    v[*n] = NULL;
-    return v;
-}
-
-/* NULL when empty. */
-static char *get_option(struct msg_in *in)
-{
-    char *s = get_string(in);
-
-    if (s[0])
-        return s;
-    free(s);
-    return NULL;
-}
 
 static void start_own_server(struct agent *a)
 {
@@ -63,63 +41,36 @@ static void start_own_server(struct agent *a)
     }
 }
 
-/* The part of MSG_SETUP about binding: flags, and the texts of three options. */
-static bool get_place(struct options *opt, struct msg_in *in)
+static bool parse_place(struct options *opt)
 {
-    const uint32_t flags = get_u32(in);
-
-    opt->report_bindings = flags & 1;
-    opt->one_host = flags & 2;
-    free(opt->map_by); /* a second MSG_SETUP is refused, after this */
-    free(opt->bind_to);
-    free(opt->topology);
-    opt->map_by = get_option(in);
-    opt->bind_to = get_option(in);
-    opt->topology = get_option(in);
-    return !in->bad && !(opt->map_by && place_parse_map(&opt->place, opt->map_by)) &&
+    return !(opt->map_by && place_parse_map(&opt->place, opt->map_by)) &&
            !(opt->bind_to && place_parse_bind(&opt->place, opt->bind_to)) &&
            !place_settle(&opt->place);
 }
 
 static bool on_setup(struct agent *a, struct msg_in *in)
 {
-    uint32_t flags = get_u32(in), n;
-    uint64_t stall_ns, get_ns;
-    char *cwd, **vars;
-    bool ok, placed;
+    struct setup setup = {.opt = a->opt};
+    struct msg_fields f = {.in = in};
+    bool ok;
 
-    a->opt->use_port = flags & 1;
-    a->opt->no_shm = flags & 2;
-    a->opt->pmi_1_2 = flags & 4;
-    a->opt->verbose = messages.verbose = flags & 8;
-    a->opt->as_hydra = flags & 16;
-    a->opt->design = flags >> 5 & 15;
-    a->opt->stdin_rank = get_u32(in);
-    a->opt->mpi = (enum mpi_way)get_u32(in);
-    placed = get_place(a->opt, in);
-    a->opt->universe_size = (int32_t)get_u32(in);
-    stall_ns = get_u64(in);
-    a->opt->stall_s = (double)stall_ns / 1e9;
-    get_ns = get_u64(in);
-    a->opt->get_s = (double)get_ns / 1e9;
-    a->opt->shm_max_bytes = get_u64(in);
-    cwd = get_string(in);
-    vars = get_strings(in, &n);
-    ok = !in->bad && placed && flags < 1024 && !a->jobs->pmi->server && !a->unserved &&
-         stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
-         a->opt->design <= PMIWIRE_DESIGN_TREE && a->opt->mpi <= MPI_PMIX;
-    for (uint32_t i = 0; i < n; i++) {
+    if (a->jobs->pmi->server || a->unserved)
+        return false; /* it came before */
+    setup_fields(&f, &setup);
+    ok = !in->bad && a->opt->design <= PMIWIRE_DESIGN_TREE && parse_place(a->opt);
+    messages.verbose = a->opt->verbose;
+    for (uint32_t i = 0; i < setup.n_vars; i++) {
         if (ok)
-            env_set(vars[i]);
-        free(vars[i]);
+            env_set(setup.vars[i]);
+        free(setup.vars[i]);
     }
-    free(vars);
-    if (ok && !a->step && chdir(cwd) != 0) {
-        say("%s: %s; stopping the job", cwd, strerror(errno));
+    free(setup.vars);
+    if (ok && !a->step && chdir(setup.cwd) != 0) {
+        say("%s: %s; stopping the job", setup.cwd, strerror(errno));
         job_stop(a->jobs, STATUS_NOEXEC);
     }
-    free(cwd);
-    if (ok && (flags & 512))
+    free(setup.cwd);
+    if (ok && setup.timeline)
         timeline_begin(a->jobs->timeline);
     if (ok)
         start_own_server(a);
@@ -142,42 +93,6 @@ static bool on_peers(struct agent *a, struct msg_in *in)
         p->port = (uint16_t)port;
     }
     return !in->bad;
-}
-
-static bool get_app(struct msg_in *in, struct app *app)
-{
-    uint32_t argc, what;
-
-    app->n_procs = get_u32(in);
-    app->argv = get_strings(in, &argc);
-    app->wdir = get_option(in);
-    app->search = get_option(in);
-    app->sets = get_strings(in, &app->n_sets);
-    what = get_u32(in);
-    app->env.pass = get_strings(in, &app->env.n_pass);
-    if (what == ENV_SOME)
-        app->env.what = ENV_SOME;
-    return !in->bad && argc > 0 && what <= ENV_SOME;
-}
-
-/* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
-static uint32_t *get_placement(const struct agent *a, struct msg_in *in, uint64_t n_ranks,
-                               bool with_ours)
-{
-    uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
-    bool ours = false;
-    uint64_t at = 0;
-
-    for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
-        uint32_t node = get_u32(in), n = get_u32(in);
-
-        in->bad = in->bad || node >= a->n_nodes || n > n_ranks - at;
-        ours = ours || (n && node == a->node);
-        for (uint32_t k = 0; k < n && !in->bad; k++)
-            node_of[at++] = node;
-    }
-    in->bad = in->bad || at != n_ranks || ours != with_ours;
-    return node_of;
 }
 
 /* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
@@ -243,26 +158,6 @@ static void free_plan(const struct job_plan *plan)
     free(plan->node_of);
 }
 
-/* False: malformed. All but the first job have been spawned, and their numbers grow. */
-static bool get_plan(const struct agent *a, struct msg_in *in, struct job_plan *plan)
-{
-    uint64_t n_ranks = 0;
-    bool ok = true;
-
-    plan->n_apps = get_count(in, 16);
-    plan->apps = xrealloc(NULL, plan->n_apps * sizeof(*plan->apps));
-    memset(plan->apps, 0, plan->n_apps * sizeof(*plan->apps));
-    for (uint32_t i = 0; i < plan->n_apps && ok; i++) {
-        ok = get_app(in, &plan->apps[i]);
-        n_ranks += plan->apps[i].n_procs;
-    }
-    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !a->jobs->pmi->server || !a->peers ||
-        plan->number < a->jobs->n_jobs || plan->number == UINT32_MAX)
-        return false;
-    plan->node_of = get_placement(a, in, n_ranks, true);
-    return !in->bad;
-}
-
 /* Begins a job; its pairs follow in the message. */
 static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_in *in)
 {
@@ -301,60 +196,50 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     agent_begin_exchange(a, job);
 }
 
-static bool on_job_order(struct agent *a, struct msg_in *in)
+/* Has it a rank here? */
+static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
 {
-    struct job_plan plan = {0};
-    char *kvsname, *spawner;
-    bool ok;
+    const uint64_t n_ranks = apps_n_ranks(plan->apps, plan->n_apps);
 
-    if (a->unserved)
-        return true; /* sent before the head knew that */
-    plan.number = get_u32(in);
-    ok = get_u32(in) == (plan.number > 0);
-    plan.way = (enum mpi_way)get_u32(in);
-    plan.kvsname = kvsname = get_string(in);
-    plan.spawner = spawner = get_option(in);
-    plan.spawner_rank = get_u32(in);
-    ok = get_plan(a, in, &plan) && ok && plan.way <= MPI_PMIX &&
-         (plan.number > 0) == (spawner != NULL);
-    if (ok)
-        begin_job(a, &plan, in);
-    else
-        free_plan(&plan);
-    free(kvsname);
-    free(spawner);
-    return ok && !in->bad;
+    for (uint64_t i = 0; i < n_ranks; i++)
+        if (plan->node_of[i] == a->node)
+            return true;
+    return false;
 }
 
 /* A job that has no rank here, but that PMIx clients may name. */
-static bool on_space(struct agent *a, struct msg_in *in)
+static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
 {
-    const uint32_t number = get_u32(in);
-    char *nspace = get_string(in), *parent = get_option(in);
-    struct pmix_host_job s = {.number = number, .nspace = nspace, .parent = parent};
-    uint32_t *app_procs, *node_of = NULL;
-    uint64_t n_ranks = 0;
-    bool ok;
+    if (!plan->kvsname[0] || strlen(plan->kvsname) >= sizeof(a->jobs->first->kvsname) ||
+        !host_space(plan))
+        return false;
+    agent_report(a, MSG_LAUNCHED, plan->number); /* the head answers the spawner after this */
+    agent_take_early(a, plan->number);
+    return true;
+}
 
-    s.n_apps = get_count(in, 4);
-    s.app_procs = app_procs = xrealloc(NULL, (s.n_apps + 1) * sizeof(*app_procs));
-    for (uint32_t i = 0; i < s.n_apps; i++)
-        n_ranks += app_procs[i] = get_u32(in);
-    ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
-         strlen(nspace) < sizeof(a->jobs->first->kvsname);
-    if (ok)
-        s.node_of = node_of = get_placement(a, in, n_ranks, false);
-    s.n_ranks = (uint32_t)n_ranks;
-    ok = ok && !in->bad && !in->left && host_space(&s);
-    if (ok) {
-        agent_report(a, MSG_LAUNCHED, number); /* the head answers the spawner after this */
-        agent_take_early(a, number);
-    }
-    free(nspace);
-    free(parent);
-    free(app_procs);
-    free(node_of);
-    return ok;
+/* All but the first job have been spawned, and their numbers grow. */
+static bool on_job_order(struct agent *a, struct msg_in *in)
+{
+    struct job_plan plan = {0};
+    struct msg_fields f = {.in = in};
+    bool ok, ours;
+
+    if (a->unserved)
+        return true; /* sent before the head knew that */
+    job_fields(&f, &plan, a->n_nodes);
+    ok = !in->bad && a->jobs->pmi->server && a->peers && plan.number >= a->jobs->n_jobs &&
+         plan.number != UINT32_MAX && (plan.number > 0) == (plan.spawner != NULL);
+    ours = ok && plan_is_ours(a, &plan);
+    if (ours)
+        begin_job(a, &plan, in);
+    else
+        ok = ok && announce_elsewhere(a, &plan);
+    if (!ours)
+        free_plan(&plan);
+    free(plan.kvsname);
+    free(plan.spawner);
+    return ok && !in->bad;
 }
 
 /* The head is stopping the job, and sends signals for the ranks here. */
@@ -479,7 +364,6 @@ bool orders_frame(struct agent *a, const void *p, size_t n)
     case MSG_SIGNAL: return on_signal(a, &in);
     case MSG_STOP: on_stop(a); return true;
     case MSG_ABANDON: return on_abandon(a, &in);
-    case MSG_SPACE: return on_space(a, &in);
     case MSG_ENDED: return on_rank_ended(a, &in);
     case MSG_OVER: return on_over(a, &in);
     case MSG_ROOM: return on_room_order(a, &in);

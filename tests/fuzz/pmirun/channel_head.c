@@ -48,7 +48,6 @@ void begin_head(struct world *w, bool with_prelude)
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
-    w->head.detect = &pr->detect;
     begin_net(w, &w->head.net, CHANNEL_HEAD);
     net_init(w->net, &pr->opt, &head_net_ops, &w->head);
     pr->opt.labels = pr->timeline.on = with_prelude;
