@@ -102,8 +102,9 @@ static void end_in_time(void *of)
     struct jobs *jobs = of;
 
     job_hasten(jobs);
-    say("%llu of %llu processes still run after %g s; stopping the job",
-        (unsigned long long)jobs->n_live, (unsigned long long)jobs->n_ranks, jobs->opt->timeout_s);
+    log_message("%llu of %llu processes still run after %g s; stopping the job",
+                (unsigned long long)jobs->n_live, (unsigned long long)jobs->n_ranks,
+                jobs->opt->timeout_s);
     job_stop(jobs, STATUS_TIMEOUT);
 }
 

@@ -62,14 +62,14 @@ static void host_leave(void)
 
 static void host_says(void *ctx, const char *text)
 {
-    say("%s", text);
+    log_message("%s", text);
 }
 
 static void host_failed(void *ctx, const char *why)
 {
     if (hosting.jobs->stopping)
         return;
-    say("%s; stopping the job", why);
+    log_message("%s; stopping the job", why);
     job_stop(hosting.jobs, STATUS_RESOURCES);
 }
 
@@ -375,8 +375,8 @@ bool host_space(const struct job_plan *plan)
         note_known(j.number);
     if (ok && host_create() == 0 && host_enter()) {
         if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
-            say("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-                why ? why : "out of memory", j.nspace);
+            log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                        why ? why : "out of memory", j.nspace);
         host_leave();
     }
     free(app_procs);

@@ -107,7 +107,7 @@ void job_free(struct job *job)
     for (char **p = job->vars; p && *p; p++)
         free(*p);
     free(job->vars);
-    free(job->way_why);
+    free(job->mpi_reason);
     if (job->spawned) /* else they belong to the command line, or live as long as it */
         apps_free(job->apps, job->n_apps);
     free(job->spawner);
@@ -148,7 +148,7 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
     job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
-    job->way = plan->way;
+    job->mpi = plan->mpi;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else

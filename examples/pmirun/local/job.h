@@ -77,20 +77,20 @@ struct job {
     bool over;  /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
-    uint32_t spawn_node;   /* head: of the rank that asked */
-    char *spawner;         /* kvsname of the job that spawned this one */
-    uint32_t spawner_rank; /* that asked */
-    enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
-    char *way_why;         /* the reason, a sentence; NULL: not chosen yet */
-    bool misled;           /* it needs another way than --mpi says */
-    bool offers_pmix;      /* MPI_PMIX because nothing proves which MPI its programs use */
-    const char *unasked;   /* an MPI in a rank's memory, though no rank has asked; NULL: none */
-    bool yields;           /* its ranks yield their processor while they wait */
-    struct binding *bound; /* processors of its ranks here; NULL: all that pmirun may use */
-    char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
-    struct early *early;   /* the pairs that its ranks find before they put; NULL: none */
-    struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
-    struct gather *gather; /* its Allgathers; NULL: none yet */
+    uint32_t spawn_node;    /* head: of the rank that asked */
+    char *spawner;          /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank;  /* that asked */
+    enum mpi_mode mpi;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
+    char *mpi_reason;       /* the reason, a sentence; NULL: not chosen yet */
+    bool wrong_mpi;         /* it needs another mode than --mpi has asked for */
+    bool offers_pmix;       /* MPI_PMIX because nothing proves which MPI its programs use */
+    const char *silent_mpi; /* an MPI in a rank's memory, though no rank has asked; NULL: none */
+    bool yields;            /* its ranks yield their processor while they wait */
+    struct binding *bound;  /* processors of its ranks here; NULL: all that pmirun may use */
+    char **vars;            /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
+    struct early *early;    /* the pairs that its ranks find before they put; NULL: none */
+    struct table *table;    /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather;  /* its Allgathers; NULL: none yet */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -107,7 +107,7 @@ struct job_plan {
     char *kvsname;     /* NULL: a new one */
     uint32_t number;   /* when a kvsname is given */
     uint32_t *node_of; /* by rank, becomes the job's; NULL: all here */
-    enum mpi_way way;  /* MPI_AUTO: to be chosen */
+    enum mpi_mode mpi; /* MPI_AUTO: to be chosen */
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective

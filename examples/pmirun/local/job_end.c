@@ -43,7 +43,7 @@ void job_stop(struct jobs *jobs, int status)
     if (jobs->stopping)
         return;
     jobs->status = status; /* the cause of the stop outweighs an earlier quiet failure of a rank */
-    trace("stopping the job, status %d", status);
+    log_verbose("stopping the job, status %d", status);
     job_stop_all(jobs);
 }
 
@@ -133,7 +133,7 @@ static void ended_badly(struct rank *r, int status, const char *text)
         fail_rank(r, status, text);
         return;
     }
-    say("%s; stopping the job", text);
+    log_message("%s; stopping the job", text);
     job_stop(jobs, status);
 }
 
@@ -198,9 +198,10 @@ static void say_stuck(struct jobs *jobs, const char *then)
     const struct stuck *s = &jobs->stuck;
     char name[RANK_NAME_BYTES];
 
-    say("%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-        rank_name(s->gone, name), (int)s->gone->pid, program_name(s->gone), how_it_is_gone(s),
-        s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
+    log_message("%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
+                rank_name(s->gone, name), (int)s->gone->pid, program_name(s->gone),
+                how_it_is_gone(s),
+                s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
 void job_decide_end(struct jobs *jobs)
@@ -226,7 +227,7 @@ void job_decide_end(struct jobs *jobs)
         if (jobs->stuck.gone)
             say_stuck(jobs, c->by ? "" : "; stopping the job");
         if (c->by)
-            say("%s; stopping the job", c->text);
+            log_message("%s; stopping the job", c->text);
         job_stop(jobs, status);
     }
     c->by = NULL;
@@ -266,7 +267,8 @@ static void rank_exited(struct rank *r, int code)
                  (int)r->pid, program_name(r), code);
         ended_badly(r, code ? code : STATUS_NOFINALIZE, text);
     } else if (code && !jobs->status_set) {
-        say("%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r), code);
+        log_message("%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r),
+                    code);
         job_set_status(jobs, code);
     }
 }
@@ -283,8 +285,8 @@ void job_rank_ended(struct rank *r, const siginfo_t *si)
         agent_report_exited(jobs->agent, r, si);
         return;
     }
-    trace("%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
-          si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
+    log_verbose("%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
+                si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     if (jobs->stopping || job->abandoned || r->aborted)
         return;
     if (si->si_code == CLD_EXITED)
@@ -323,10 +325,10 @@ void job_rank_state(struct rank *r, uint32_t state)
         agent_report_rank(jobs->agent, MSG_STATE, r, state);
         return;
     }
-    trace("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-          state == PMIWIRE_CONN_INITED      ? "init"
-          : state == PMIWIRE_CONN_FINALIZED ? "finalize"
-                                            : "ends");
+    log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
+                state == PMIWIRE_CONN_INITED      ? "init"
+                : state == PMIWIRE_CONN_FINALIZED ? "finalize"
+                                                  : "ends");
     if (state == PMIWIRE_CONN_INITED) {
         if (!jobs->at.first_init)
             jobs->at.first_init = t;

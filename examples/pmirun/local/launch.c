@@ -239,7 +239,7 @@ static int launch_rank(struct launcher *l, struct rank *r)
     if (output_attach(l->output, &r->out, e.out) != 0 ||
         output_attach(l->output, &r->err, e.err) != 0 ||
         (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
-        say("out of memory or descriptors: stopping the job");
+        log_message("out of memory or descriptors: stopping the job");
         job_stop(l->jobs, STATUS_RESOURCES);
     }
     timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
@@ -247,7 +247,7 @@ static int launch_rank(struct launcher *l, struct rank *r)
     if (l->jobs->agent)
         agent_report_rank(l->jobs->agent, MSG_STARTED, r, (uint32_t)pid);
     else
-        trace("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
+        log_verbose("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -274,15 +274,17 @@ static void explain_no_process(const struct rank *r, int err)
     rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
-        say("cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
+        log_message(
+            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
             name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else if (err == EMFILE || err == ENFILE) {
-        say("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
-            r->job->n_ranks, strerror(err));
+        log_message("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job",
+                    name, r->job->n_ranks, strerror(err));
     } else {
-        say("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks, strerror(err));
+        log_message("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
+                    strerror(err));
     }
 }
 
@@ -298,7 +300,7 @@ static void launch_failed(struct launcher *l, const struct rank *r, int err, enu
         return;
     }
     what = what_failed(r->app, err, stage, &why);
-    say("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
+    log_message("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
     job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
@@ -308,7 +310,7 @@ static void spawn_failed(struct job *job, const struct rank *r, int err, enum st
     char name[RANK_NAME_BYTES];
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
-    say("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
+    log_message("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
     job_spawn_done(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 

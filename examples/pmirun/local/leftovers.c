@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that outlive their rank. pmirun is a subreaper: it inherits every descendant whose parent
- * has died. */
+/* Processes that outlive their rank. pmirun is a subreaper: it inherits every descendant whose
+ * parent has died. */
 #define _GNU_SOURCE
 #include "leftovers.h"
 
@@ -48,7 +48,8 @@ static void say_ended(struct leftovers *l, int pid)
     snprintf(path, sizeof(path), "/proc/%d/comm", pid);
     f = fopen(path, "re");
     if (f && fscanf(f, "%15[^\n]", name) == 1 && l->n_said++ < SAID_AT_MOST)
-        say("process %d (%s) outlives the rank that has started it, and is ended; --ends hydra "
+        log_message(
+            "process %d (%s) outlives the rank that has started it, and is ended; --ends hydra "
             "lets it run",
             pid, name);
     if (f)
@@ -69,7 +70,7 @@ bool leftovers_signal(struct jobs *jobs, int sig)
             rank_index_find(&jobs->by_pid, (uint32_t)pid))
             continue;
         found = true;
-        trace("process %d outlives its rank: signal %d", pid, sig);
+        log_verbose("process %d outlives its rank: signal %d", pid, sig);
         if (sig == SIGTERM && !jobs->stopping)
             say_ended(&jobs->leftovers, pid);
         if (sig)

@@ -51,9 +51,9 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     if (c && !c->rank && !port_may_complain(pmi->port))
         return;
     if (c && c->n_diags++ == MAX_DIAGS)
-        say("rank %d: its further PMI errors are not shown", (int)who->rank);
+        log_message("rank %d: its further PMI errors are not shown", (int)who->rank);
     else
-        say("%s", text);
+        log_message("%s", text);
 }
 
 static void on_pmi_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
@@ -128,7 +128,7 @@ static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32
         agent_report_lost(jobs->agent, node, "it is gone");
         return;
     }
-    say("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    log_message("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
     job_stop(jobs, STATUS_RESOURCES);
 }
 
@@ -399,8 +399,8 @@ static size_t conn_write(const struct options *opt, struct conn *c)
             /* The client is gone; pmirun still reads its earlier bytes, then the end. If the client
              * lives all the same, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
-                say("cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
-                    strerror(errno));
+                log_message("cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
+                            strerror(errno));
             shutdown(c->src.fd, SHUT_WR);
             pmiwire_conn_sent(c->wire, n);
         } else {
@@ -425,8 +425,8 @@ static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
 
     pmiwire_conn_query(c->wire, &info);
     if (info.state == PMIWIRE_CONN_FAILED) {
-        trace("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
-              pmiwire_strerror(info.error));
+        log_verbose("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
+                    pmiwire_strerror(info.error));
         close_conn(pmi, c);
     } else if ((n > 0) != c->armed) {
         loop_mod(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);

@@ -70,7 +70,7 @@ static void kill_late(struct jobs *jobs)
 
 static void unserve_job(struct job *job)
 {
-    if (job->way == MPI_PMIX)
+    if (job->mpi == MPI_PMIX)
         host_job_over(job->number);
     pmi_remove_job(job);
 }
@@ -100,8 +100,8 @@ static bool leaves_connection(struct rank *r, const siginfo_t *si)
     pmi_read_all(r);
     if (!r->conn)
         return false;
-    trace("%u:%u pid %d has left its PMI connection to another process", r->job->number, r->number,
-          (int)r->pid);
+    log_verbose("%u:%u pid %d has left its PMI connection to another process", r->job->number,
+                r->number, (int)r->pid);
     rank_index_remove(&jobs->by_pid, r);
     guard_remove(jobs->guard, r->pid);
     r->outlived = true;
@@ -122,10 +122,10 @@ void rank_process_ended(struct rank *r, const siginfo_t *si)
     guard_remove(jobs->guard, r->pid);
     if (!jobs->head)
         pmi_rank_ended(r);
-    if (!jobs->head && job->way == MPI_PMIX)
+    if (!jobs->head && job->mpi == MPI_PMIX)
         host_rank_gone(job->number, r->number, host_end_of(r, si), si->si_status);
     job->n_live--;
-    if (job->n_live == 0 && job->unasked)
+    if (job->n_live == 0 && job->silent_mpi)
         mpi_detect_ended(job);
     jobs->n_live--;
     job_rank_ended(r, si);
@@ -254,7 +254,7 @@ void jobs_free_ended(struct jobs *jobs)
             p = &job->next;
             continue;
         }
-        trace("job %u is over", job->number);
+        log_verbose("job %u is over", job->number);
         close_job(job);
         if (jobs->head)
             head_order(jobs->head, MSG_OVER, job->number);

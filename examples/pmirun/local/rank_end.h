@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ends of processes, and what follows from the decisions of job_end.c: signals to ranks, answers
- * to spawners, memory. The loop calls it between batches of events; so the parts whose events lead
- * to a decision are never called from within their own.
+ * The ends of processes, and what follows from the decisions of job_end.c: signals to ranks,
+ * answers to spawners, memory. The loop calls it between batches of events; so no part is entered
+ * while it is in the middle of something.
  */
 #ifndef PMIRUN_RANK_END_H
 #define PMIRUN_RANK_END_H

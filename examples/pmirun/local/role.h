@@ -6,9 +6,9 @@
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node
- * handles an event of its own: job_end.c decides what an exit means, output.c makes lines and labels.
- * The head orders its agents to signal and end ranks. So the role matters only where code touches a
- * process: to start it, to signal it, to read its bytes.
+ * handles an event of its own: job_end.c decides what an exit means, output.c makes lines and
+ * labels. The head orders its agents to signal and end ranks. So the role matters only where code
+ * touches a process: to start it, to signal it, to read its bytes.
  */
 #ifndef PMIRUN_ROLE_H
 #define PMIRUN_ROLE_H

@@ -60,18 +60,19 @@ static void on_end_timeout(void *of)
     if (s->jobs->stopping || s->jobs->n_live == 0)
         return;
     if (s->jobs->last_signal == SIGINT) {
-        say("%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
-            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks);
+        log_message("%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
+                    (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks);
     } else {
-        say("%llu of %llu processes still run %u s after SIGTERM; stopping the job",
-            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks, TERM_S);
+        log_message("%llu of %llu processes still run %u s after SIGTERM; stopping the job",
+                    (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks,
+                    TERM_S);
         job_stop(s->jobs, STATUS_SIGNAL + SIGTERM);
     }
 }
 
 static void on_end_signal(struct signals *s, int sig)
 {
-    trace("signal %d (%s)", sig, strsignal(sig));
+    log_verbose("signal %d (%s)", sig, strsignal(sig));
     if (s->jobs->agent) {
         agent_signalled(s->jobs->agent, sig);
         return;

@@ -135,7 +135,8 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
 static void say_who_waits(const struct job *job)
 {
     if (job->n_ranks > 1)
-        say("MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
+        log_message(
+            "MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
 }
 
 /* The requested programs; NULL after it has reported those that cannot be started. */
@@ -151,7 +152,7 @@ static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *
 
         if (why) {
             bad = true;
-            say("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
+            log_message("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
         }
     }
     if (!bad)
@@ -176,8 +177,8 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
-                apps[i].argv[0], apps[i].hosts);
+            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
+                        apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
     }
@@ -205,7 +206,8 @@ static int check_number(const struct rank *by, uint64_t n)
 
     if (now + n <= jobs->opt->max_spawned)
         return 0;
-    say("spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
+    log_message(
+        "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
         rank_name(by, name), (unsigned long long)n, (unsigned long long)now,
         jobs->opt->max_spawned);
@@ -220,7 +222,8 @@ static int check_descriptors(const struct rank *by, uint64_t n)
 
     if (by->job->jobs->head || launch_check_limits(by->job->jobs->launcher, n, &need, &have) == 0)
         return 0;
-    say("spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
+    log_message(
+        "spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
         "(ulimit -n)",
         rank_name(by, name), (unsigned long long)n, (unsigned long long)need,
         (unsigned long long)have);
@@ -236,7 +239,7 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
                             .spawner = by->job->kvsname,
                             .spawner_rank = by->number,
                             /* who asks by PMI may have PMIx too */
-                            .way = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
+                            .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
     struct job *job = NULL;
     char name[RANK_NAME_BYTES];
     uint64_t n = 0;
@@ -246,8 +249,8 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
         n += apps[i].n_procs;
     *err = jobs->stopping || n == 0 ? -EINVAL : 0;
     if (*err == 0 && jobs->opt->launch == LAUNCH_STEP) {
-        say("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
-            rank_name(by, name));
+        log_message("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
+                    rank_name(by, name));
         *err = -ENOTSUP;
     }
     if (*err == 0)
@@ -269,8 +272,8 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
     }
     job->spawn_token = token;
     job->spawn_node = by->node;
-    trace("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
-          by->number);
+    log_verbose("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks,
+                by->job->number, by->number);
     return job;
 }
 
@@ -285,7 +288,7 @@ static int prepare_job(struct mpi_detect *detect, struct job *job, const struct 
         err = table_put(job, req->preput[i].key, req->preput[i].value);
     if (err || (status = mpi_detect_choose(detect, job, &why)) == 0)
         return err;
-    say("spawn by %s: %s", rank_name(by, name), why);
+    log_message("spawn by %s: %s", rank_name(by, name), why);
     free(why);
     return status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
 }

@@ -157,7 +157,7 @@ static void say_v(const char *prefix, const char *format, va_list ap)
     print_text(line, len);
 }
 
-void say(const char *format, ...)
+void log_message(const char *format, ...)
 {
     char prefix[96] = "pmirun: ";
     va_list ap;
@@ -169,7 +169,7 @@ void say(const char *format, ...)
     va_end(ap);
 }
 
-void trace(const char *format, ...)
+void log_verbose(const char *format, ...)
 {
     char prefix[40];
     va_list ap;

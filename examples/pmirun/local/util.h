@@ -48,8 +48,8 @@ struct messages {
 extern struct messages messages;
 
 /* A line with our name in front. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void trace(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
-void print_text(const char *text, size_t n);                               /* as it is */
+void log_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
+void print_text(const char *text, size_t n);                                     /* as it is */
 
 #endif

@@ -246,7 +246,7 @@ static void on_boot(void *of, struct source *src, uint32_t events)
 
 void agent_signalled(struct agent *a, int sig)
 {
-    say("the agent received signal %d (%s)", sig, strsignal(sig));
+    log_message("the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(&a->net);
     head_gone(a);
 }
@@ -341,9 +341,9 @@ void agent_report_mpi(struct agent *a, const struct job *job)
     struct msg *m = agent_msg(a, MSG_CHOSE);
 
     msg_u32(m, job->number);
-    msg_u32(m, job->way);
-    msg_string(m, job->way_why);
-    msg_u32(m, job->misled);
+    msg_u32(m, job->mpi);
+    msg_string(m, job->mpi_reason);
+    msg_u32(m, job->wrong_mpi);
     agent_tell(a);
 }
 
@@ -372,7 +372,7 @@ static void tell_ready(struct agent *a)
     net_address(a->head, true, address, sizeof(address));
     rc = net_listen(&a->net, address, &port);
     if (rc) {
-        say("agent: cannot listen at %s: %s", address, strerror(-rc));
+        log_message("agent: cannot listen at %s: %s", address, strerror(-rc));
         job_stop(a->jobs, STATUS_NODE);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Replaces channel.c in builds without libsodium: no channel can be made, so no pmirun becomes a head or
- * an agent. */
+/* Replaces channel.c in builds without libsodium: no channel can be made, so no pmirun becomes a
+ * head or an agent. */
 #include "channel.h"
 
 #include <errno.h>

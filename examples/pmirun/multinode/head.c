@@ -45,7 +45,8 @@ static bool on_try(struct head *h, struct netconn *nc, struct node *node, struct
     if (in->bad || node->link || node->done || node->lost || h->ending)
         return false;
     if (!starters_came(h, node->id, try)) {
-        trace("node %u (%s): the agent of try %u connected too late", node->id, node->name, try);
+        log_verbose("node %u (%s): the agent of try %u connected too late", node->id, node->name,
+                    try);
         return false;
     }
     node->link = nc;
@@ -123,7 +124,8 @@ static bool on_started(struct head *h, struct rank *r, struct msg_in *in)
         if (!output_begin(h->output, r))
             job_stop(h->jobs, STATUS_OUTPUT);
     }
-    trace("%u:%u pid %u started on %s", r->job->number, r->number, pid, head_node_name(h, r->node));
+    log_verbose("%u:%u pid %u started on %s", r->job->number, r->number, pid,
+                head_node_name(h, r->node));
     return true;
 }
 
@@ -180,7 +182,7 @@ static bool on_exited(struct head *h, struct rank *r, struct msg_in *in)
     if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
         input_close(h->input);
     rank_process_ended(r, &si);
-    if (r->job->way == MPI_PMIX && !h->jobs->stopping)
+    if (r->job->mpi == MPI_PMIX && !h->jobs->stopping)
         tell_ended(h, r, &si);
     return true;
 }
@@ -322,24 +324,26 @@ static bool on_chose(struct head *h, const struct node *node, struct msg_in *in)
     struct job other = {0};
     bool ok;
 
-    other.way = (enum mpi_way)get_u32(in);
-    other.way_why = get_string(in);
-    other.misled = get_u32(in) != 0;
-    ok = !in->bad && other.way > MPI_AUTO && other.way <= MPI_PMIX;
-    if (ok && !job->way_why) {
-        job->way = other.way;
-        job->misled = other.misled;
-        job->way_why = other.way_why;
+    other.mpi = (enum mpi_mode)get_u32(in);
+    other.mpi_reason = get_string(in);
+    other.wrong_mpi = get_u32(in) != 0;
+    ok = !in->bad && other.mpi > MPI_AUTO && other.mpi <= MPI_PMIX;
+    if (ok && !job->mpi_reason) {
+        job->mpi = other.mpi;
+        job->wrong_mpi = other.wrong_mpi;
+        job->mpi_reason = other.mpi_reason;
         mpi_detect_report(job);
         return true;
     }
-    if (ok && other.way != job->way && !h->jobs->stopping && !job->abandoned) {
-        say("%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
+    if (ok && other.mpi != job->mpi && !h->jobs->stopping && !job->abandoned) {
+        log_message(
+            "%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
             "or install the same on all; stopping the job",
-            node->name, mpi_detect_name(&other), other.way_why, mpi_detect_name(job), job->way_why);
+            node->name, mpi_detect_name(&other), other.mpi_reason, mpi_detect_name(job),
+            job->mpi_reason);
         job_stop(h->jobs, STATUS_NOEXEC);
     }
-    free(other.way_why);
+    free(other.mpi_reason);
     return ok;
 }
 

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-static void field_mpi(struct msg_fields *f, enum mpi_way *way)
+static void field_mpi(struct msg_fields *f, enum mpi_mode *mode)
 {
-    uint32_t n = *way;
+    uint32_t n = *mode;
 
     field_u32(f, &n);
-    *way = (enum mpi_way)n;
+    *mode = (enum mpi_mode)n;
     if (n > MPI_PMIX)
         f->in->bad = true;
 }
@@ -120,7 +120,7 @@ void job_fields(struct msg_fields *f, struct job_plan *plan, uint32_t n_nodes)
     uint64_t n_ranks;
 
     field_u32(f, &plan->number);
-    field_mpi(f, &plan->way);
+    field_mpi(f, &plan->mpi);
     field_string(f, &plan->kvsname);
     field_option(f, &plan->spawner);
     field_u32(f, &plan->spawner_rank);

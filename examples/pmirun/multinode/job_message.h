@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages about jobs, each field in one place for the side that writes it and the side that reads it:
- * what a job is to agents (MSG_SETUP, MSG_JOB), and what is to become one (MSG_SPAWN). */
+/* Messages about jobs, each field in one place for the side that writes it and the side that reads
+ * it: what a job is to agents (MSG_SETUP, MSG_JOB), and what is to become one (MSG_SPAWN). */
 #ifndef PMIRUN_JOB_MESSAGE_H
 #define PMIRUN_JOB_MESSAGE_H
 

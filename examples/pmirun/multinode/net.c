@@ -286,9 +286,9 @@ static void conn_broken(struct netconn *nc, const char *why)
     if (!stranger) {
         nc->net->ops->closed(nc->net->of, nc, why);
     } else if (nc->net->n_complaints < MAX_COMPLAINTS) {
-        say("a connection from %s is refused: %s", nc->name, why);
+        log_message("a connection from %s is refused: %s", nc->name, why);
         if (++nc->net->n_complaints == MAX_COMPLAINTS)
-            say("further connections are refused silently");
+            log_message("further connections are refused silently");
     }
 }
 
@@ -318,7 +318,8 @@ static void on_replayed(void *ctx, struct channel *c, uint64_t number)
     const struct netconn *nc =
         (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
 
-    say("frame %llu from %s is refused: replayed or forged", (unsigned long long)number, nc->name);
+    log_message("frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
+                nc->name);
 }
 
 static const struct channel_ops channel_ops = {on_channel_opened, on_channel_frame, on_replayed};
@@ -355,7 +356,7 @@ static void on_net_connection(void *of, struct source *src, uint32_t events)
         if (new_conn(net, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             net->n_strangers++;
         else
-            say("cannot accept a connection: %s", strerror(-err));
+            log_message("cannot accept a connection: %s", strerror(-err));
     }
 }
 

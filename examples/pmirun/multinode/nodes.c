@@ -178,7 +178,7 @@ bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint3
  * the spawner gets its answer: libpmix must know a namespace before clients connect to it. */
 static bool job_is_for_all(const struct head *h, const struct job *job)
 {
-    return job->way == MPI_PMIX ||
+    return job->mpi == MPI_PMIX ||
            (job->number == 0 && h->jobs->opt->mpi != MPI_PMI && h->jobs->opt->mpi != MPI_OPENMPI);
 }
 
@@ -193,7 +193,7 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
                             .kvsname = job->kvsname,
                             .number = job->number,
                             .node_of = job->node_of,
-                            .way = job->way};
+                            .mpi = job->mpi};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
 
@@ -395,7 +395,7 @@ void nodes_ready(struct head *h, struct node *node)
 {
     node->ready = true;
     timeline_node(h->jobs->timeline, node->id, TIMELINE_READY);
-    trace("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
+    log_verbose("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++h->n_ready < h->jobs->opt->n_nodes || h->jobs->stopping)
         return;
     timer_set(&h->start, 0);
@@ -444,9 +444,9 @@ void nodes_lost(struct head *h, struct node *node, const char *why)
         node->link = NULL;
     }
     if (!h->jobs->stopping && !h->ending)
-        say("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
+        log_message("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
     else
-        trace("node %u (%s) is lost: %s", node->id, node->name, why);
+        log_verbose("node %u (%s) is lost: %s", node->id, node->name, why);
     forget_ranks(h, node->id);
     if (!h->ending || h->jobs->stopping)
         job_stop(h->jobs, STATUS_NODE);

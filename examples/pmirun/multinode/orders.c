@@ -35,7 +35,7 @@ static void start_own_server(struct agent *a)
     if (err == 0 && a->opt->use_port)
         err = port_init(a->jobs->pmi->port);
     if (err) {
-        say("cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        log_message("cannot start the PMI server: %s; stopping the job", any_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         a->unserved = true;
     }
@@ -66,7 +66,7 @@ static bool on_setup(struct agent *a, struct msg_in *in)
     }
     free(setup.vars);
     if (ok && !a->step && chdir(setup.cwd) != 0) {
-        say("%s: %s; stopping the job", setup.cwd, strerror(errno));
+        log_message("%s: %s; stopping the job", setup.cwd, strerror(errno));
         job_stop(a->jobs, STATUS_NOEXEC);
     }
     free(setup.cwd);
@@ -105,7 +105,7 @@ static int find_job_programs(struct job *job)
 
         if (status == 0)
             continue;
-        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
         return status;
     }
@@ -132,8 +132,8 @@ static int check_limits(struct agent *a, const struct job *job)
     int err = launch_check_limits(a->jobs->launcher, job->n_local, &need, &have);
 
     if (err)
-        say("%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-            job->n_local, (unsigned long long)need, (unsigned long long)have);
+        log_message("%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+                    job->n_local, (unsigned long long)need, (unsigned long long)have);
     return err;
 }
 
@@ -167,14 +167,14 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
 
     job = job_create(a->jobs, plan, &err); /* takes node_of */
     if (!job) {
-        say("cannot start the job: %s; stopping", any_strerror(err));
+        log_message("cannot start the job: %s; stopping", any_strerror(err));
         apps_free(plan->apps, plan->n_apps);
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
     err = pmi_add_job(a->jobs->pmi, job);
     if (err)
-        say("cannot serve the job: %s", any_strerror(err));
+        log_message("cannot serve the job: %s", any_strerror(err));
     if (err == 0 && a->step) {
         step_adopt(a, job);
         agent_begin_exchange(a, job);
@@ -186,7 +186,7 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
         err = check_limits(a, job);
     status = err ? STATUS_RESOURCES : find_job_programs(job);
     if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
-        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)

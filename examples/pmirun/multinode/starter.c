@@ -252,9 +252,9 @@ static void starter_line(struct head *h, struct starter *s)
     if (!memmem(s->line, s->len, "pmirun", 6))
         s->login_printed = true;
     if (s->under_way && s->n_tries > 1)
-        trace("%s: %.*s", who, (int)s->len, s->line);
+        log_verbose("%s: %.*s", who, (int)s->len, s->line);
     else
-        say("%s: %.*s", who, (int)s->len, s->line);
+        log_message("%s: %.*s", who, (int)s->len, s->line);
     s->len = 0;
 }
 
@@ -344,8 +344,8 @@ static void start_one(struct head *h, struct starter *s)
     if (loop_add(&s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
     write_bootstrap(h, s);
-    trace("pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
-          s->n > 1 ? " and following" : "");
+    log_verbose("pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
+                s->n > 1 ? " and following" : "");
 }
 
 static void close_stdin(struct starter *s)
@@ -428,8 +428,8 @@ static bool try_again(struct head *h, struct starter *s, const char *how)
     if (h->ending || h->jobs->stopping || (loop.now_ns >= h->wait_ns && !s->hung))
         return false;
     if (s->n_tries == 1)
-        say("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-            head_node_name(h, s->first), how, h->jobs->opt->wait_s);
+        log_message("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
+                    head_node_name(h, s->first), how, h->jobs->opt->wait_s);
     loop_close(&s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
@@ -489,7 +489,8 @@ static void note_login(struct head *h, const struct starter *s)
         h->login_told)
         return;
     h->login_told = true;
-    say("the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
+    log_message(
+        "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
         "~/.bashrc there",
         head_node_name(h, s->first));
 }
@@ -532,8 +533,8 @@ void head_reap_starter(struct head *h, const siginfo_t *si)
     close_stdin(s);
     if (s->src.fd >= 0)
         on_starter(h, &s->src, 0); /* its last output first */
-    trace("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
-          si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
+    log_verbose("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
+                si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
     free_place(h, s);
     if (came && si->si_code == CLD_EXITED)

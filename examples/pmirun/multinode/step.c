@@ -192,7 +192,7 @@ static void heard_line(struct agent *a, struct step *s, const char *line)
             if (s->tasks[i].number == number)
                 t = &s->tasks[i];
     if (!t || (begins ? t->pid || !value : !t->pid || t->exited)) {
-        trace("slurmstepd says \"%s\"", line);
+        log_verbose("slurmstepd says \"%s\"", line);
         return;
     }
     if (begins) {
@@ -261,7 +261,7 @@ void step_left(struct agent *a)
         return;
     if (!a->told)
         die(STATUS_NODE, "agent: slurmstepd has ended before its tasks");
-    say("slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
+    log_message("slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
     job_stop(a->jobs, STATUS_NODE);
 }
 
@@ -288,7 +288,7 @@ void step_adopt(struct agent *a, struct job *job)
             err = pmi_attach(t->rank, t->fd);
     }
     if (err) {
-        say("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        log_message("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
@@ -311,7 +311,7 @@ static void on_srun(void *of, struct source *src, uint32_t events)
     loop_close(src);
     if (h->ending)
         return;
-    trace("srun has ended");
+    log_verbose("srun has ended");
     job_stop(h->jobs, STATUS_SIGNAL + SIGHUP);
 }
 
@@ -321,8 +321,8 @@ void step_begin(struct head *h, char *lines)
     struct job *job = h->jobs->first;
     size_t n = strlen(lines);
 
-    job->way = MPI_PMI;
-    job->way_why = xprintf("srun starts the ranks");
+    job->mpi = MPI_PMI;
+    job->mpi_reason = xprintf("srun starts the ranks");
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->node_of[i] = NOWHERE;
     if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
@@ -358,7 +358,7 @@ bool step_is_whole(const struct head *h)
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         if (job->node_of[i] == NOWHERE) {
-            say("no node has rank %u of the step", i);
+            log_message("no node has rank %u of the step", i);
             return false;
         }
     return true;

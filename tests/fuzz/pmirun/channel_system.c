@@ -124,7 +124,7 @@ void topology_use(const struct topology *t, bool use)
 
 const char *mpi_detect_name(const struct job *job)
 {
-    return job->way == MPI_PMIX ? "pmix" : "pmi";
+    return job->mpi == MPI_PMIX ? "pmix" : "pmi";
 }
 
 void mpi_detect_report(const struct job *job)
@@ -138,9 +138,9 @@ void mpi_detect_ended(struct job *job)
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
 int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 {
-    if (job->way == MPI_AUTO)
-        job->way = MPI_PMI;
-    job->way_why = xprintf("fuzz");
+    if (job->mpi == MPI_AUTO)
+        job->mpi = MPI_PMI;
+    job->mpi_reason = xprintf("fuzz");
     agent_report_mpi(job->jobs->agent, job);
     return 0;
 }
