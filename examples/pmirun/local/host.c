@@ -119,7 +119,8 @@ static void collective_stuck(void *ctx, uint32_t job, uint32_t rank, uint32_t co
     if (of)
         job_stuck(of, rank, coll, why);
     else if (hosting.jobs->agent) /* the head knows the job */
-        agent_report_stuck(hosting.jobs->agent, job, rank, coll, why);
+        agent_report(hosting.jobs->agent, MSG_STUCK,
+                     &(struct report){.job = job, .rank = rank, .value = coll, .detail = why});
 }
 
 /* A client may set no variable of pmirun's; and those that pmirun has set for it are not the new

@@ -84,7 +84,7 @@ static uint32_t push_input(struct input *in)
     for (uint32_t i = 0; i < in->n_joined; i++)
         in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
     if (in->agent)
-        agent_report(in->agent, MSG_TOOK, (uint32_t)least);
+        agent_report(in->agent, MSG_TOOK, &(struct report){.value = (uint32_t)least});
     return n_open;
 }
 

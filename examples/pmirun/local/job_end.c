@@ -23,7 +23,7 @@
 void job_set_status(struct jobs *jobs, int status)
 {
     if (jobs->agent) {
-        agent_report(jobs->agent, MSG_STATUS, (uint32_t)status);
+        agent_report(jobs->agent, MSG_STATUS, &(struct report){.value = (uint32_t)status});
         return;
     }
     if (jobs->status_set)
@@ -36,7 +36,7 @@ void job_stop(struct jobs *jobs, int status)
 {
     if (jobs->agent) { /* the head decides */
         if (!jobs->stopping)
-            agent_report(jobs->agent, MSG_FATAL, (uint32_t)status);
+            agent_report(jobs->agent, MSG_FATAL, &(struct report){.value = (uint32_t)status});
         return;
     }
     job_set_status(jobs, status);
@@ -142,7 +142,9 @@ void job_stuck(struct job *job, uint32_t rank, uint32_t coll, uint32_t why)
     struct jobs *jobs = job->jobs;
 
     if (jobs->agent)
-        agent_report_stuck(jobs->agent, job->number, rank, coll, why);
+        agent_report(
+            jobs->agent, MSG_STUCK,
+            &(struct report){.job = job->number, .rank = rank, .value = coll, .detail = why});
     else if (!jobs->stopping && !job->abandoned && !jobs->stuck.gone && rank < job->n_ranks)
         jobs->stuck = (struct stuck){&job->ranks[rank], coll, why, loop.now_ns};
 }
@@ -282,7 +284,11 @@ void job_rank_ended(struct rank *r, const siginfo_t *si)
     timeline_rank(jobs->timeline, r, TIMELINE_EXIT,
                   (uint32_t)si->si_status | (si->si_code == CLD_EXITED ? 0 : TIMELINE_SIGNAL));
     if (jobs->agent) {
-        agent_report_exited(jobs->agent, r, si);
+        agent_report(jobs->agent, MSG_EXIT,
+                     &(struct report){.job = r->job->number,
+                                      .rank = r->number,
+                                      .value = (uint32_t)si->si_code,
+                                      .detail = (uint32_t)si->si_status});
         return;
     }
     log_verbose("%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
@@ -322,7 +328,8 @@ void job_rank_state(struct rank *r, uint32_t state)
         r->hung_up = true;
     note_state(r, state);
     if (jobs->agent) {
-        agent_report_rank(jobs->agent, MSG_STATE, r, state);
+        agent_report(jobs->agent, MSG_STATE,
+                     &(struct report){.job = r->job->number, .rank = r->number, .value = state});
         return;
     }
     log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
@@ -350,7 +357,11 @@ void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)
         return;
     r->aborted = true;
     if (jobs->agent) {
-        agent_report_aborted(jobs->agent, r, exitcode, message);
+        agent_report(jobs->agent, MSG_ABORT,
+                     &(struct report){.job = r->job->number,
+                                      .rank = r->number,
+                                      .value = (uint32_t)exitcode,
+                                      .text = message});
         return;
     }
     if (exitcode != 0 && status == 0)

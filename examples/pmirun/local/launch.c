@@ -245,7 +245,9 @@ static int launch_rank(struct launcher *l, struct rank *r)
     timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
     progress_count(l->jobs->progress, PROGRESS_STARTED);
     if (l->jobs->agent)
-        agent_report_rank(l->jobs->agent, MSG_STARTED, r, (uint32_t)pid);
+        agent_report(
+            l->jobs->agent, MSG_STARTED,
+            &(struct report){.job = r->job->number, .rank = r->number, .value = (uint32_t)pid});
     else
         log_verbose("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
@@ -322,7 +324,7 @@ static void job_launched(struct launcher *l, struct job *job)
     if (job->number == 0)
         l->jobs->at.launch_end = run_ns();
     if (l->jobs->agent)
-        agent_report(l->jobs->agent, MSG_LAUNCHED, job->number);
+        agent_report(l->jobs->agent, MSG_LAUNCHED, &(struct report){.job = job->number});
     else if (job->spawned)
         job_spawn_done(job, 0);
     else

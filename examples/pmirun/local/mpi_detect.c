@@ -513,7 +513,11 @@ int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
         (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
         timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
     if (agent)
-        agent_report_mpi(agent, job);
+        agent_report(agent, MSG_CHOSE,
+                     &(struct report){.job = job->number,
+                                      .value = job->mpi,
+                                      .detail = job->wrong_mpi,
+                                      .text = job->mpi_reason});
     else
         mpi_detect_report(job);
     return 0;

@@ -49,22 +49,14 @@ void nodes_stop(const struct jobs *jobs);  /* frees everything before the exit *
 
 /* ---- an agent's reports to its head ---- */
 
-uint32_t agent_node(const struct agent *a);                             /* its number */
-bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: it has no head */
-void agent_report(struct agent *a, enum message what, uint32_t number); /* one with a number */
-/* MSG_STARTED its pid, MSG_STATE its PMIWIRE_CONN_*. */
-void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value);
-void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text);
-void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si);
-void agent_report_spawn_failed(struct agent *a, const struct job *job, int err);
+uint32_t agent_node(const struct agent *a);                          /* its number */
+bool agent_report_text(struct agent *a, const char *text, size_t n); /* false: it has no head */
+void agent_report(struct agent *a, enum message what, const struct report *r);
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
 void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
 /* The request's programs, and its pairs. */
 void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
                  const struct pmiwire_spawn *req, uint64_t token);
-/* A collective cannot complete: this rank is gone. */
-void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why);
-void agent_report_mpi(struct agent *a, const struct job *job); /* which way its ranks here go */
 /* Sends a frame to another node, of the server's exchange or the PMIx host. 0, or 1: the queue is
  * full; the server and the host hear when it has room. agent_report_lost(): the node is out of
  * reach. */

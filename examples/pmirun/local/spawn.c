@@ -329,7 +329,8 @@ void spawn_answer(struct job *job, int err)
     if (jobs->head)
         head_answer_spawn(jobs->head, job, err);
     else if (jobs->agent)
-        agent_report_spawn_failed(jobs->agent, job, err);
+        agent_report(jobs->agent, MSG_FAILED,
+                     &(struct report){.job = job->number, .value = (uint32_t)err});
     else if (job->spawn_token & HOST_TOKEN)
         host_answer(job->spawn_token, err, pmiwire_strz(job->kvsname));
     else

@@ -3,6 +3,24 @@
 
 #include <string.h>
 
+void report_put(struct msg *m, const struct report *r)
+{
+    msg_u32(m, r->job);
+    msg_u32(m, r->rank);
+    msg_u32(m, r->value);
+    msg_u32(m, r->detail);
+    msg_string(m, r->text);
+}
+
+void report_get(struct msg_in *in, struct report *r, char **text)
+{
+    r->job = get_u32(in);
+    r->rank = get_u32(in);
+    r->value = get_u32(in);
+    r->detail = get_u32(in);
+    r->text = *text = get_string(in);
+}
+
 static void field_mpi(struct msg_fields *f, enum mpi_mode *mode)
 {
     uint32_t n = *mode;

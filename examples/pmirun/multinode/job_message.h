@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages about jobs, each field in one place for the side that writes it and the side that reads
- * it: what a job is to agents (MSG_SETUP, MSG_JOB), and what is to become one (MSG_SPAWN). */
+/*
+ * Messages about jobs, each field in one place for the side that writes it and the side that reads
+ * it: reports, what a job is to agents (MSG_SETUP, MSG_JOB), and what is to become one (MSG_SPAWN).
+ */
 #ifndef PMIRUN_JOB_MESSAGE_H
 #define PMIRUN_JOB_MESSAGE_H
 
 #include "../local/job.h"
 #include "../local/message.h"
+
+void report_put(struct msg *m, const struct report *r);
+void report_get(struct msg_in *in, struct report *r, char **text); /* its text, to be freed */
 
 /* MSG_SETUP. Read: cwd and vars are to be freed. */
 struct setup {

@@ -213,7 +213,8 @@ static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
     if (!plan->kvsname[0] || strlen(plan->kvsname) >= sizeof(a->jobs->first->kvsname) ||
         !host_space(plan))
         return false;
-    agent_report(a, MSG_LAUNCHED, plan->number); /* the head answers the spawner after this */
+    /* the head answers the spawner after this */
+    agent_report(a, MSG_LAUNCHED, &(struct report){.job = plan->number});
     agent_take_early(a, plan->number);
     return true;
 }
@@ -283,8 +284,7 @@ static bool on_named(struct agent *a, struct msg_in *in)
 
 static bool on_head_ask(struct agent *a)
 {
-    agent_msg(a, MSG_HERE);
-    agent_tell(a);
+    agent_report(a, MSG_HERE, &(struct report){0});
     return true;
 }
 
@@ -314,12 +314,15 @@ static bool on_over(struct agent *a, struct msg_in *in)
 /* A rank of another node has ended. */
 static bool on_rank_ended(struct agent *a, struct msg_in *in)
 {
-    const uint32_t job = get_u32(in), rank = get_u32(in), end = get_u32(in), status = get_u32(in);
+    struct report r;
+    char *text;
 
-    if (in->bad || end > PMIX_HOST_ABORTED)
+    report_get(in, &r, &text);
+    free(text);
+    if (in->bad || r.value > PMIX_HOST_ABORTED)
         return false;
     if (!a->jobs->stopping)
-        host_rank_gone(job, rank, (enum pmix_host_end)end, (int)status);
+        host_rank_gone(r.job, r.rank, (enum pmix_host_end)r.value, (int)r.detail);
     return true;
 }
 

@@ -162,9 +162,11 @@ static void begin_rank(struct agent *a, struct task *t)
     a->jobs->n_live++;
     guard_add(a->jobs->guard, r->pid);
     timeline_rank(a->jobs->timeline, r, TIMELINE_LAUNCH, 0);
-    agent_report_rank(a, MSG_STARTED, r, (uint32_t)r->pid);
+    agent_report(
+        a, MSG_STARTED,
+        &(struct report){.job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
     if (r->job->n_launched == r->job->n_local)
-        agent_report(a, MSG_LAUNCHED, r->job->number);
+        agent_report(a, MSG_LAUNCHED, &(struct report){.job = r->job->number});
 }
 
 static void end_rank(struct agent *a, struct task *t)

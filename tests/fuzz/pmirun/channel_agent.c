@@ -98,9 +98,11 @@ void launch_all(struct jobs *jobs)
             jobs->n_live++;
             check(rank_index_reserve(&jobs->by_pid) == 0);
             rank_index_add(&jobs->by_pid, r);
-            agent_report_rank(jobs->agent, MSG_STARTED, r, (uint32_t)r->pid);
+            agent_report(jobs->agent, MSG_STARTED,
+                         &(struct report){
+                             .job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
         }
-        agent_report(jobs->agent, MSG_LAUNCHED, job->number);
+        agent_report(jobs->agent, MSG_LAUNCHED, &(struct report){.job = job->number});
     }
 }
 

@@ -141,7 +141,8 @@ int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
     if (job->mpi == MPI_AUTO)
         job->mpi = MPI_PMI;
     job->mpi_reason = xprintf("fuzz");
-    agent_report_mpi(job->jobs->agent, job);
+    agent_report(job->jobs->agent, MSG_CHOSE,
+                 &(struct report){.job = job->number, .value = job->mpi, .text = job->mpi_reason});
     return 0;
 }
 
