@@ -70,7 +70,7 @@ enum message {
     MSG_NAMED,   /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,     /* are you there? */
     MSG_END,     /* all ranks have ended: sweep, say DONE and leave */
-    MSG_ENDED, /* a report, for PMIx: job, rank elsewhere; value: PMIX_HOST_*; detail: status */
+    MSG_ENDED,   /* a report, for PMIx: job, rank elsewhere; value: PMIX_HOST_*; detail: status */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */
     MSG_PMIX,           /* the same, of the PMIx host */

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "spawn.h"
 
+#include "../allocation.h"
 #include "host.h"
 #include "job.h"
 #include "launch.h"
@@ -37,17 +38,6 @@ static char *copy_str(struct pmiwire_str s)
 static bool str_is(struct pmiwire_str s, const char *text)
 {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
-}
-
-static bool is_this_node(const char *host)
-{
-    char own[256] = "";
-    size_t n;
-
-    gethostname(own, sizeof(own) - 1);
-    n = strcspn(own, ".");
-    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 ||
-           strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
 }
 
 /* Adds a variable for the program: NAME=value. The last of a name counts. */
@@ -81,7 +71,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, 
         char *list = copy_str(kv->value), *save = NULL;
 
         for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
-            ok = ok && is_this_node(h);
+            ok = ok && (host_is_own(h) || strcmp(h, "127.0.0.1") == 0);
         free(list);
     }
     return ok ? NULL : "processes can be started on this node only";
