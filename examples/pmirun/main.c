@@ -34,7 +34,6 @@ static void find_all_programs(struct options *opt)
 /* One node: this one. */
 static void set_up_alone(struct pmirun *pr)
 {
-    uint64_t need, have;
     struct job *job;
     int err, status;
     char *why;
@@ -42,10 +41,9 @@ static void set_up_alone(struct pmirun *pr)
     find_all_programs(&pr->opt);
     leftovers_note_inherited(&pr->jobs.leftovers);
     launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
-    if (launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, &need, &have) != 0)
-        die(STATUS_RESOURCES,
-            "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-            pr->opt.n_procs, (unsigned long long)need, (unsigned long long)have);
+    why = launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, 0);
+    if (why)
+        die(STATUS_RESOURCES, "%s", why);
     loop_init(pr);
     err = pmi_init(&pr->pmi);
     if (err)

@@ -270,20 +270,6 @@ static int host_create(void)
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
 
-/* libpmix needs a descriptor for each client; without one a client would hang. */
-static int check_descriptors(const struct job *job, char **why)
-{
-    uint64_t need, have;
-
-    if (launch_check_limits(hosting.jobs->launcher, job->n_local + (job->n_local + SERVER_FDS) / 3,
-                            &need, &have) == 0)
-        return 0;
-    *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
-                   "(ulimit -n)",
-                   job->n_local, (unsigned long long)need, (unsigned long long)have);
-    return -1;
-}
-
 static void note_known(uint32_t number)
 {
     if (number >= hosting.n_known)
@@ -339,10 +325,11 @@ int host_job(struct job *job, char **why)
                               .universe = job->n_ranks};
     int rc, err;
 
-    *why = NULL;
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
-    rc = check_descriptors(job, why);
+    /* libpmix needs a descriptor for each client; without one a client would hang */
+    *why = launch_check_limits(hosting.jobs->launcher, job->n_local, job->n_local + SERVER_FDS);
+    rc = *why ? -1 : 0;
     if (rc == 0 && (err = host_create()) != 0) {
         *why = xprintf("cannot host PMIx: %s", strerror(-err));
         rc = -1;

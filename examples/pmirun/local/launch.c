@@ -63,30 +63,32 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
     jobs->launcher = l;
 }
 
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 {
     struct fleet *fleet = &l->fleet;
     struct rlimit now;
-    uint64_t n = n_more, spare;
+    uint64_t n = n_more, need, spare;
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
-        return 0;
+        return NULL;
     for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
     /* One flight is enough: more only make a start faster. */
-    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + l->output->n_streams +
-            l->jobs->pmi->n_conns;
-    *need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
-                  (l->jobs->opt->errfile != NULL));
-    *have = now.rlim_cur;
-    if (*need > *have)
-        return -EMFILE;
-    spare = (*have - *need) / SLOTS;
+    need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + n_fds + l->output->n_streams +
+           l->jobs->pmi->n_conns;
+    need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
+                 (l->jobs->opt->errfile != NULL));
+    if (need > now.rlim_cur)
+        return xprintf("%llu processes need %llu descriptors, the limit is %llu: raise it (ulimit "
+                       "-n)",
+                       (unsigned long long)n_more, (unsigned long long)need,
+                       (unsigned long long)now.rlim_cur);
+    spare = (now.rlim_cur - need) / SLOTS;
     if (spare + 1 < fleet->n) {
         launch_land_all(l);
         fleet_shrink(fleet, (unsigned)spare + 1);
     }
-    return 0;
+    return NULL;
 }
 
 /* ---- landing ---- */

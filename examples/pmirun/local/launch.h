@@ -26,8 +26,8 @@ void launch_drop(struct launcher *l, struct job *job);
 /* Notes the children that left our memory, and handles a program that could not be executed. Call
  * it before ranks are reaped. */
 void launch_settle(struct launcher *l);
-/* Checks the limit on descriptors for n more processes. 0 or -EMFILE; *need: in all, *have: the
- * limit. */
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have);
+/* Checks the limit on descriptors for n more processes, and n_fds besides. NULL, or a sentence to
+ * be freed. */
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds);
 
 #endif

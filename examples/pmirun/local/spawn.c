@@ -207,16 +207,14 @@ static int check_number(const struct rank *by, uint64_t n)
 /* Checks that n more processes have descriptors. 0 or -EMFILE. */
 static int check_descriptors(const struct rank *by, uint64_t n)
 {
-    char name[RANK_NAME_BYTES];
-    uint64_t need, have;
+    const struct jobs *jobs = by->job->jobs;
+    char name[RANK_NAME_BYTES],
+        *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
 
-    if (by->job->jobs->head || launch_check_limits(by->job->jobs->launcher, n, &need, &have) == 0)
+    if (!why)
         return 0;
-    log_message(
-        "spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
-        "(ulimit -n)",
-        rank_name(by, name), (unsigned long long)n, (unsigned long long)need,
-        (unsigned long long)have);
+    log_message("spawn by %s: %s", rank_name(by, name), why);
+    free(why);
     return -EMFILE;
 }
 

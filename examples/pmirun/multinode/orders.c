@@ -126,17 +126,6 @@ static int put_all(struct job *job, struct msg_in *in)
     return err;
 }
 
-static int check_limits(struct agent *a, const struct job *job)
-{
-    uint64_t need, have;
-    int err = launch_check_limits(a->jobs->launcher, job->n_local, &need, &have);
-
-    if (err)
-        log_message("%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-                    job->n_local, (unsigned long long)need, (unsigned long long)have);
-    return err;
-}
-
 /* The error for a spawner where only a status is known. */
 static int spawn_error(int status)
 {
@@ -182,8 +171,11 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     }
     if (err == 0)
         err = put_all(job, in);
-    if (err == 0)
-        err = check_limits(a, job);
+    if (err == 0 && (why = launch_check_limits(a->jobs->launcher, job->n_local, 0)) != NULL) {
+        log_message("%s", why);
+        free(why);
+        err = -EMFILE;
+    }
     status = err ? STATUS_RESOURCES : find_job_programs(job);
     if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
         log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");

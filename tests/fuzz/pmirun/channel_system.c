@@ -173,11 +173,9 @@ int program_find(struct app *app, char **why)
     return err ? STATUS_NOTFOUND : 0;
 }
 
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 {
-    *need = n_more;
-    *have = 40;
-    return n_more > 40 ? -EMFILE : 0;
+    return n_more > 40 ? xprintf("too many processes") : NULL;
 }
 
 void launch_land_all(struct launcher *l)
