@@ -3,7 +3,11 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include "loop.h"
+#include "mpir.h"
+#include "progress.h"
 #include "role.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -255,4 +259,39 @@ bool job_is_settled(const struct job *job)
     if (jobs->head)
         return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
     return job->abandoned || job->n_launched == job->n_local;
+}
+
+/* ---- their start ---- */
+
+void rank_started(struct rank *r, pid_t pid)
+{
+    struct jobs *jobs = r->job->jobs;
+
+    r->pid = pid;
+    r->state = RANK_RUNNING;
+    r->job->n_live++;
+    jobs->n_live++;
+    timeline_rank(jobs->timeline, r, TIMELINE_LAUNCH, 0);
+    progress_count(jobs->progress, PROGRESS_STARTED);
+    if (jobs->agent)
+        agent_report(
+            jobs->agent, MSG_STARTED,
+            &(struct report){.job = r->job->number, .rank = r->number, .value = (uint32_t)pid});
+    else
+        log_verbose("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid,
+                    jobs->head ? head_node_name(jobs->head, r->node) : r->app->path);
+}
+
+void job_started(struct job *job)
+{
+    struct jobs *jobs = job->jobs;
+
+    if (job->number == 0)
+        jobs->at.launch_end = run_ns();
+    if (jobs->agent)
+        agent_report(jobs->agent, MSG_LAUNCHED, &(struct report){.job = job->number});
+    else if (job->number == 0)
+        mpir_publish(job);
+    else if (!job->abandoned)
+        job->spawn_done = true;
 }

@@ -186,6 +186,9 @@ void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
+/* A rank's process runs, here or on another node; all of a job's do. */
+void rank_started(struct rank *r, pid_t pid);
+void job_started(struct job *job);
 /* The queue of jobs with processes to start. */
 void job_queue(struct job *job);
 void job_unqueue(const struct job *job);

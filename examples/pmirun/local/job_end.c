@@ -77,15 +77,13 @@ void job_give_time(struct jobs *jobs)
 
 /* ---- a spawn ---- */
 
-void job_spawn_done(struct job *job, int err)
+void job_spawn_failed(struct job *job, int err)
 {
     if (job->abandoned)
         return;
-    job->spawn_done = true;
+    job->abandoned = job->spawn_done = true;
     job->spawn_err = err;
-    job->abandoned = err != 0;
-    if (err)
-        job_unqueue(job);
+    job_unqueue(job);
 }
 
 static const char *program_name(const struct rank *r)

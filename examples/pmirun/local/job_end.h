@@ -26,8 +26,8 @@ void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message);
 void job_rank_ended(struct rank *r, const siginfo_t *si);
 /* A collective cannot complete: a rank is gone. */
 void job_stuck(struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
-/* The processes of a spawned job run: 0. Or -errno: those that do are to end. */
-void job_spawn_done(struct job *job, int err);
+/* A spawned job cannot be started: -errno. Those of its processes that run are to end. */
+void job_spawn_failed(struct job *job, int err);
 
 /* ---- decisions ---- */
 

@@ -13,15 +13,11 @@
 #include "job.h"
 #include "job_end.h"
 #include "loop.h"
-#include "mpir.h"
 #include "output.h"
 #include "pmi.h"
 #include "port.h"
 #include "program.h"
-#include "progress.h"
-#include "role.h"
 #include "signals.h"
-#include "timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -226,11 +222,8 @@ static int launch_rank(struct launcher *l, struct rank *r)
 
     if (pid < 0)
         return pid;
-    r->pid = pid;
     guard_add(l->jobs->guard, pid);
-    r->state = RANK_RUNNING;
-    r->job->n_live++;
-    l->jobs->n_live++;
+    rank_started(r, pid);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
@@ -244,14 +237,6 @@ static int launch_rank(struct launcher *l, struct rank *r)
         log_message("out of memory or descriptors: stopping the job");
         job_stop(l->jobs, STATUS_RESOURCES);
     }
-    timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
-    progress_count(l->jobs->progress, PROGRESS_STARTED);
-    if (l->jobs->agent)
-        agent_report(
-            l->jobs->agent, MSG_STARTED,
-            &(struct report){.job = r->job->number, .rank = r->number, .value = (uint32_t)pid});
-    else
-        log_verbose("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -315,23 +300,10 @@ static void spawn_failed(struct job *job, const struct rank *r, int err, enum st
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
     log_message("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
-    job_spawn_done(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 /* ---- the queue ---- */
-
-static void job_launched(struct launcher *l, struct job *job)
-{
-    job_unqueue(job);
-    if (job->number == 0)
-        l->jobs->at.launch_end = run_ns();
-    if (l->jobs->agent)
-        agent_report(l->jobs->agent, MSG_LAUNCHED, &(struct report){.job = job->number});
-    else if (job->spawned)
-        job_spawn_done(job, 0);
-    else
-        mpir_publish(job);
-}
 
 /* No rank of the program is left to be started: the flights land, and what they share is freed. */
 static void app_launched(struct launcher *l)
@@ -407,8 +379,10 @@ static void launch_next(struct launcher *l)
         give_up(l, job, r, -rc, STAGE_NONE);
     else if (l->failed)
         handle_failure(l);
-    else if (!l->jobs->stopping && last)
-        job_launched(l, job);
+    else if (!l->jobs->stopping && last) {
+        job_unqueue(job);
+        job_started(job);
+    }
 }
 
 bool launch_some(struct launcher *l)

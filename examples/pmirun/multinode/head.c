@@ -14,8 +14,6 @@
 #include "../local/job.h"
 #include "../local/job_end.h"
 #include "../local/mpi_detect.h"
-#include "../local/mpir.h"
-#include "../local/progress.h"
 #include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/spawn.h"
@@ -95,35 +93,23 @@ static bool on_started(struct head *h, struct rank *r, uint32_t pid)
 {
     if (r->state != RANK_WAITING)
         return false;
-    r->pid = (pid_t)pid;
-    r->state = RANK_RUNNING;
     r->job->n_launched++;
-    r->job->n_live++;
-    h->jobs->n_live++;
-    progress_count(h->jobs->progress, PROGRESS_STARTED);
+    rank_started(r, (pid_t)pid);
     if (h->jobs->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
         r->out.remote = r->err.remote = true;
         h->output->n_streams += 2;
         if (!output_begin(h->output, r))
             job_stop(h->jobs, STATUS_OUTPUT);
     }
-    log_verbose("%u:%u pid %u started on %s", r->job->number, r->number, pid,
-                head_node_name(h, r->node));
     return true;
 }
 
-static bool on_launched(struct head *h, struct job *job)
+static bool on_launched(struct job *job)
 {
     if (job->n_launching == 0)
         return false;
-    if (--job->n_launching > 0)
-        return true;
-    if (job->number == 0)
-        h->jobs->at.launch_end = run_ns();
-    if (job->spawned)
-        job_spawn_done(job, 0);
-    if (job->number == 0)
-        mpir_publish(job);
+    if (--job->n_launching == 0)
+        job_started(job);
     return true;
 }
 
@@ -255,7 +241,7 @@ static bool on_spawn_failed(struct job *job, int32_t err)
     if (!job->spawned || job->n_gave_up == job->n_members || err >= 0)
         return false;
     job->n_gave_up++;
-    job_spawn_done(job, err);
+    job_spawn_failed(job, err);
     return true;
 }
 
@@ -321,7 +307,7 @@ static bool on_report(struct head *h, struct node *node, uint8_t what, const str
     case MSG_EXIT:
     case MSG_ABORT: return r && on_rank(h, r, what, rep);
     /* without ranks of a spawn that has failed meanwhile */
-    case MSG_LAUNCHED: return job ? on_launched(h, job) : job_was(h->jobs, rep->job);
+    case MSG_LAUNCHED: return job ? on_launched(job) : job_was(h->jobs, rep->job);
     case MSG_FAILED: return job && on_spawn_failed(job, (int32_t)rep->value);
     case MSG_CHOSE: return job && on_chose(h, node, job, rep);
     case MSG_STUCK: return on_rank_stuck(h, job, rep);

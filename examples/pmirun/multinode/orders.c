@@ -136,7 +136,7 @@ static int spawn_error(int status)
 static void refuse_job(struct job *job, int status, int err)
 {
     if (job->spawned)
-        job_spawn_done(job, err);
+        job_spawn_failed(job, err);
     else
         job_stop(job->jobs, status);
 }
@@ -285,7 +285,7 @@ static bool on_abandon(struct agent *a, struct msg_in *in)
     struct job *job = job_by_number(a->jobs, get_u32(in));
 
     if (job && job->spawned)
-        job_spawn_done(job, -ECANCELED); /* the head knows already */
+        job_spawn_failed(job, -ECANCELED); /* the head knows already */
     return !in->bad;
 }
 

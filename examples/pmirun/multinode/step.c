@@ -23,7 +23,6 @@
 #include "../local/pmi.h"
 #include "../local/rank_end.h"
 #include "../local/role.h"
-#include "../local/timeline.h"
 #include "agent.h"
 #include "head.h"
 
@@ -155,18 +154,10 @@ static void begin_rank(struct agent *a, struct task *t)
 
     if (!r || !t->pid || r->state != RANK_WAITING)
         return;
-    r->pid = t->pid;
-    r->state = RANK_RUNNING;
-    r->job->n_launched++;
-    r->job->n_live++;
-    a->jobs->n_live++;
-    guard_add(a->jobs->guard, r->pid);
-    timeline_rank(a->jobs->timeline, r, TIMELINE_LAUNCH, 0);
-    agent_report(
-        a, MSG_STARTED,
-        &(struct report){.job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
-    if (r->job->n_launched == r->job->n_local)
-        agent_report(a, MSG_LAUNCHED, &(struct report){.job = r->job->number});
+    guard_add(a->jobs->guard, t->pid);
+    rank_started(r, t->pid);
+    if (++r->job->n_launched == r->job->n_local)
+        job_started(r->job);
 }
 
 static void end_rank(struct agent *a, struct task *t)
