@@ -341,30 +341,47 @@ bool is_one_task_of_many(void)
     return tasks && strcmp(tasks, "1") != 0;
 }
 
+static char *find_line_a_slot(struct allocation *a, const char *path)
+{
+    return find_file(a, path, false);
+}
+
+static char *find_line_a_host(struct allocation *a, const char *path)
+{
+    return find_file(a, path, true);
+}
+
+/* The variable that names the nodes, how to get there, and who reads it. The first that is set. */
+static const struct {
+    const char *variable;
+    const char *launch; /* a template; NULL: srun */
+    char *(*find)(struct allocation *a, const char *text);
+} systems[] = {
+    {"SLURM_JOB_NODELIST", NULL, find_slurm},
+    {"PBS_NODEFILE", "ssh -x %h 'exec %c'", find_line_a_slot},
+    {"LSB_MCPU_HOSTS", "blaunch %h %c", find_pairs},
+    {"LSB_DJOB_HOSTFILE", "blaunch %h %c", find_line_a_slot},
+    {"PE_HOSTFILE", "qrsh -inherit %h %c", find_line_a_host},
+};
+
 char *allocation_find(struct allocation *a)
 {
-    static const char *const variables[] = {"SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_MCPU_HOSTS",
-                                            "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"};
-    static const char *const launch[] = {NULL, "ssh -x %h 'exec %c'", "blaunch %h %c",
-                                         "blaunch %h %c", "qrsh -inherit %h %c"};
     const char *text = NULL;
-    char *why = NULL;
+    char *why;
     size_t i;
 
     *a = (struct allocation){0};
-    for (i = 0; i < sizeof(variables) / sizeof(variables[0]) && !text; i++)
-        text = i == 0 && is_one_task_of_many() ? NULL : variable_if_set(variables[i]);
+    for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
+        text = variable_if_set(systems[i].variable);
+        if (text && !(systems[i].find == find_slurm && is_one_task_of_many()))
+            break;
+        text = NULL;
+    }
     if (!text)
         return NULL;
-    i--;
-    a->variable = variables[i];
-    a->launch = launch[i];
-    if (i == 0)
-        why = find_slurm(a, text);
-    else if (i == 2)
-        why = find_pairs(a, text);
-    else
-        why = find_file(a, text, i == 4);
+    a->variable = systems[i].variable;
+    a->launch = systems[i].launch;
+    why = systems[i].find(a, text);
     if (!why && a->n_hosts == 0)
         why = xprintf("%s=%.200s: it names no host", a->variable, text);
     if (why)
