@@ -80,8 +80,8 @@ static bool on_agent_ready(struct head *h, struct node *node, const struct repor
 }
 
 /* A rank of this node; NULL: there is no such. */
-static struct rank *find_rank(struct head *h, const struct node *node, uint32_t job,
-                              uint32_t number)
+static struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job,
+                                 uint32_t number)
 {
     const struct job *of = job_by_number(h->jobs, job);
 
@@ -156,7 +156,7 @@ static bool on_exited(struct head *h, struct rank *r, const struct report *rep)
 static bool on_rank_output(struct head *h, struct node *node, struct msg_in *in)
 {
     const uint32_t job = get_u32(in), number = get_u32(in), which = get_u32(in) - 1;
-    struct rank *r = find_rank(h, node, job, number);
+    struct rank *r = rank_of_node(h, node, job, number);
     const char *p;
     size_t n;
 
@@ -231,7 +231,7 @@ static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *i
 {
     const uint64_t token = get_u64(in);
     const uint32_t job = get_u32(in), number = get_u32(in);
-    struct rank *r = find_rank(h, node, job, number);
+    struct rank *r = rank_of_node(h, node, job, number);
 
     return !in->bad && r && head_spawn_asked(h, r, token, in);
 }
@@ -297,7 +297,7 @@ static bool on_rank(struct head *h, struct rank *r, uint8_t what, const struct r
 static bool on_report(struct head *h, struct node *node, uint8_t what, const struct report *rep)
 {
     struct job *job = job_by_number(h->jobs, rep->job);
-    struct rank *r = find_rank(h, node, rep->job, rep->rank);
+    struct rank *r = rank_of_node(h, node, rep->job, rep->rank);
 
     switch (what) {
     case MSG_READY: return on_agent_ready(h, node, rep);
