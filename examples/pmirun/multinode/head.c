@@ -336,8 +336,11 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     struct head *h = of;
     struct msg_in in = {(const char *)p + 1, n - 1, false};
     struct node *node = node_of_conn(h, nc);
-    uint8_t what = n ? *(const uint8_t *)p : 0;
+    uint8_t what;
 
+    if (n == 0)
+        return false;
+    what = *(const uint8_t *)p;
     if (node->link != nc)
         return what == MSG_TRY && on_try(h, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
