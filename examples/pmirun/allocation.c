@@ -52,44 +52,47 @@ bool host_is_own(const char *name)
 
 /* Each of the following returns NULL, or an error text to be freed. */
 
+static uint32_t slots_or_one(uint32_t slots)
+{
+    return slots ? slots : 1;
+}
+
 char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots)
 {
+    char *own;
+    uint32_t at, *has;
+
     if (!host_is_name(name, n))
         return xprintf("\"%.*s\" is not a valid host name",
                        (int)(n < HOST_NAME_BYTES ? n : HOST_NAME_BYTES), name);
-    if (a->n_hosts == MAX_HOSTS)
+    if (!a->index && !(a->index = calloc(INDEX_SIZE, sizeof(*a->index))))
+        return xprintf("out of memory");
+    own = xprintf("%.*s", (int)n, name);
+    at = hash_text(own) % INDEX_SIZE;
+    while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], own) != 0)
+        at = (at + 1) % INDEX_SIZE;
+    if (a->index[at]) {
+        free(own);
+        has = &a->slots[a->index[at] - 1];
+        if (slots_or_one(slots) > MAX_PROCS - slots_or_one(*has))
+            return xprintf("host %.*s is named more than once, and has more than %u slots", (int)n,
+                           name, MAX_PROCS);
+        *has = slots_or_one(*has) + slots_or_one(slots);
+        return NULL;
+    }
+    if (a->n_hosts == MAX_HOSTS) {
+        free(own);
         return xprintf("more than %u hosts", MAX_HOSTS);
+    }
     if ((a->n_hosts & (a->n_hosts - 1)) == 0) { /* room for twice as many */
         const size_t room = a->n_hosts ? 2 * (size_t)a->n_hosts : 1;
 
         a->hosts = xrealloc(a->hosts, room * sizeof(*a->hosts));
         a->slots = xrealloc(a->slots, room * sizeof(*a->slots));
     }
-    a->hosts[a->n_hosts] = xprintf("%.*s", (int)n, name);
+    a->hosts[a->n_hosts] = own;
     a->slots[a->n_hosts++] = slots;
-    return NULL;
-}
-
-/* Adds slots to a host, new or known. */
-static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
-{
-    uint32_t at = hash_text(name) % INDEX_SIZE, i;
-    char *why;
-
-    if (!a->index)
-        a->index = memset(xrealloc(NULL, INDEX_SIZE * sizeof(*a->index)), 0,
-                          INDEX_SIZE * sizeof(*a->index));
-    while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], name) != 0)
-        at = (at + 1) % INDEX_SIZE;
-    if (!a->index[at]) {
-        why = host_add(a, name, strlen(name), slots);
-        a->index[at] = why ? 0 : a->n_hosts;
-        return why;
-    }
-    i = a->index[at] - 1;
-    if (slots > MAX_PROCS - a->slots[i])
-        return xprintf("%s has more than %u slots", name, MAX_PROCS);
-    a->slots[i] += slots;
+    a->index[at] = a->n_hosts;
     return NULL;
 }
 
@@ -109,11 +112,11 @@ static uint32_t take_count(const char **p)
 /* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */
 
 static char *expand_name(struct allocation *a, char *name, size_t len, const char *p,
-                         const char *end);
+                         const char *end, uint32_t slots);
 
 /* Expands the ranges between brackets, each value with the rest of the name. */
 static char *expand_ranges(struct allocation *a, char *name, size_t len, const char *p,
-                           const char *close, const char *end)
+                           const char *close, const char *end, uint32_t slots)
 {
     do {
         const char *first = p;
@@ -143,7 +146,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
 
             if ((size_t)n > HOST_NAME_BYTES - len)
                 return xprintf("a name is longer than %u bytes", HOST_NAME_BYTES);
-            why = expand_name(a, name, len + (size_t)n, close + 1, end);
+            why = expand_name(a, name, len + (size_t)n, close + 1, end, slots);
             if (why)
                 return why;
         }
@@ -153,7 +156,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
 
 /* One name with its ranges, up to `end`; name[0..len) is the part read so far. */
 static char *expand_name(struct allocation *a, char *name, size_t len, const char *p,
-                         const char *end)
+                         const char *end, uint32_t slots)
 {
     const char *close;
 
@@ -163,18 +166,18 @@ static char *expand_name(struct allocation *a, char *name, size_t len, const cha
         name[len++] = *p;
     }
     if (p == end)
-        return host_add(a, name, len, 0);
+        return host_add(a, name, len, slots);
     close = memchr(p, ']', (size_t)(end - p));
     if (!close)
         return xprintf("a '[' has no ']'");
-    return expand_ranges(a, name, len, p + 1, close, end);
+    return expand_ranges(a, name, len, p + 1, close, end, slots);
 }
 
-char *host_ranges(struct allocation *a, const char *text, size_t n)
+char *host_ranges(struct allocation *a, const char *text, size_t n, uint32_t slots)
 {
     char name[HOST_NAME_BYTES + 1]; /* for snprintf() */
 
-    return expand_name(a, name, 0, text, text + n);
+    return expand_name(a, name, 0, text, text + n, slots);
 }
 
 static char *slurm_names(struct allocation *a, const char *text)
@@ -185,7 +188,7 @@ static char *slurm_names(struct allocation *a, const char *text)
 
         for (bool inside = false; *end && (inside || *end != ','); end++)
             inside = *end == '[' || (inside && *end != ']');
-        why = host_ranges(a, p, (size_t)(end - p));
+        why = host_ranges(a, p, (size_t)(end - p), 0);
         if (why || !*end)
             return why;
         p = end;
@@ -264,7 +267,7 @@ static char *find_pairs(struct allocation *a, const char *text)
         const uint32_t slots = take_count(&end);
 
         why = !slots || *end ? xprintf("\"%.255s\" has no number of slots", h)
-                             : add_slots(a, h, slots);
+                             : host_add(a, h, strlen(h), slots);
     }
     free(copy);
     return refusal_text(why, a->variable, text);
@@ -302,7 +305,7 @@ static char *allocation_add_line(struct allocation *a, char *line, bool with_slo
         slots = count ? take_count(&end) : 0;
     if (!slots || (with_slots && *end))
         return xprintf("\"%.255s\" has no number of slots", host);
-    return add_slots(a, host, slots);
+    return host_add(a, host, strlen(host), slots);
 }
 
 static char *find_file(struct allocation *a, const char *path, bool with_slots)
@@ -338,30 +341,47 @@ bool is_one_task_of_many(void)
     return tasks && strcmp(tasks, "1") != 0;
 }
 
+static char *find_line_a_slot(struct allocation *a, const char *path)
+{
+    return find_file(a, path, false);
+}
+
+static char *find_line_a_host(struct allocation *a, const char *path)
+{
+    return find_file(a, path, true);
+}
+
+/* The variable that names the nodes, how to get there, and who reads it. The first that is set. */
+static const struct {
+    const char *variable;
+    const char *launch; /* a template; NULL: srun */
+    char *(*find)(struct allocation *a, const char *text);
+} systems[] = {
+    {"SLURM_JOB_NODELIST", NULL, find_slurm},
+    {"PBS_NODEFILE", "ssh -x %h 'exec %c'", find_line_a_slot},
+    {"LSB_MCPU_HOSTS", "blaunch %h %c", find_pairs},
+    {"LSB_DJOB_HOSTFILE", "blaunch %h %c", find_line_a_slot},
+    {"PE_HOSTFILE", "qrsh -inherit %h %c", find_line_a_host},
+};
+
 char *allocation_find(struct allocation *a)
 {
-    static const char *const variables[] = {"SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_MCPU_HOSTS",
-                                            "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"};
-    static const char *const launch[] = {NULL, "ssh -x %h 'exec %c'", "blaunch %h %c",
-                                         "blaunch %h %c", "qrsh -inherit %h %c"};
     const char *text = NULL;
-    char *why = NULL;
+    char *why;
     size_t i;
 
     *a = (struct allocation){0};
-    for (i = 0; i < sizeof(variables) / sizeof(variables[0]) && !text; i++)
-        text = i == 0 && is_one_task_of_many() ? NULL : variable_if_set(variables[i]);
+    for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
+        text = variable_if_set(systems[i].variable);
+        if (text && !(systems[i].find == find_slurm && is_one_task_of_many()))
+            break;
+        text = NULL;
+    }
     if (!text)
         return NULL;
-    i--;
-    a->variable = variables[i];
-    a->launch = launch[i];
-    if (i == 0)
-        why = find_slurm(a, text);
-    else if (i == 2)
-        why = find_pairs(a, text);
-    else
-        why = find_file(a, text, i == 4);
+    a->variable = systems[i].variable;
+    a->launch = systems[i].launch;
+    why = systems[i].find(a, text);
     if (!why && a->n_hosts == 0)
         why = xprintf("%s=%.200s: it names no host", a->variable, text);
     if (why)

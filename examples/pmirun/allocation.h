@@ -25,7 +25,7 @@ struct allocation {
     char **hosts;
     uint32_t *slots; /* processes for each; all 0: not known */
     uint32_t n_hosts;
-    uint32_t *index; /* of hosts by name, while a file is read; else NULL */
+    uint32_t *index; /* of hosts by name */
 };
 
 /* Reads the environment. NULL, or an error text to be freed, and *a is empty. */
@@ -33,10 +33,11 @@ char *allocation_find(struct allocation *a);
 void allocation_free(struct allocation *a);
 /* Is pmirun one of several tasks of a Slurm step? Then the allocation is not for it. */
 bool is_one_task_of_many(void);
-/* Adds a host, of n bytes. NULL, or an error text. */
+/* Adds a host, of n bytes; one that is there already has the slots of both. slots 0: not said, but
+ * one where it is added up. NULL, or an error text. */
 char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots);
-/* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or an error text. */
-char *host_ranges(struct allocation *a, const char *text, size_t n);
+/* Adds the hosts that n[0-2,07]x stands for, n bytes. NULL, or an error text. */
+char *host_ranges(struct allocation *a, const char *text, size_t n, uint32_t slots);
 
 /* Letters, digits and ._-@%: but no - at the start, nor after @. */
 bool host_is_name(const char *name, size_t n);

@@ -11,6 +11,7 @@
 
 #include "local/gather.h"
 #include "local/host.h"
+#include "local/job_end.h"
 #include "local/launch.h"
 #include "local/mpir.h"
 #include "local/pmirun.h"
@@ -33,18 +34,16 @@ static void find_all_programs(struct options *opt)
 /* One node: this one. */
 static void set_up_alone(struct pmirun *pr)
 {
-    uint64_t need, have;
     struct job *job;
     int err, status;
     char *why;
 
     find_all_programs(&pr->opt);
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
-    if (launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, &need, &have) != 0)
-        die(STATUS_RESOURCES,
-            "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-            pr->opt.n_procs, (unsigned long long)need, (unsigned long long)have);
+    why = launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, 0);
+    if (why)
+        die(STATUS_RESOURCES, "%s", why);
     loop_init(pr);
     err = pmi_init(&pr->pmi);
     if (err)
@@ -55,6 +54,9 @@ static void set_up_alone(struct pmirun *pr)
             die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
     }
     job = job_create_first(&pr->jobs, NULL);
+    err = pmi_add_job(&pr->pmi, job);
+    if (err)
+        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
     status = mpi_detect_choose(&pr->detect, job, &why);
     if (status)
         die(status, "%s", why);
@@ -98,8 +100,9 @@ static void end_in_time(void *of)
     struct jobs *jobs = of;
 
     job_hasten(jobs);
-    say("%llu of %llu processes still run after %g s; stopping the job",
-        (unsigned long long)jobs->n_live, (unsigned long long)jobs->n_ranks, jobs->opt->timeout_s);
+    log_message("%llu of %llu processes still run after %g s; stopping the job",
+                (unsigned long long)jobs->n_live, (unsigned long long)jobs->n_ranks,
+                jobs->opt->timeout_s);
     job_stop(jobs, STATUS_TIMEOUT);
 }
 

@@ -23,8 +23,8 @@ enum launch_kind {
     LAUNCH_TEMPLATE,
     LAUNCH_STEP
 };
-/* What ranks use to find each other; local/mpi_detect.h. */
-enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
+/* --mpi: what ranks use to find each other; local/mpi_detect.h. */
+enum mpi_mode { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
 enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };
 
@@ -54,7 +54,7 @@ struct options {
     double get_s;          /* for a Get that waits; 0: no limit */
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
-    enum mpi_way mpi;
+    enum mpi_mode mpi;
     bool labels, timestamps, use_port, no_shm, pmi_1_2, verbose, progress;
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
@@ -81,15 +81,15 @@ struct options {
     char **hosts;
     uint32_t *slots; /* of each host: ranks that it gets before the next host gets some */
     uint32_t n_hosts;
-    uint32_t per_host;         /* slots of every host; 0: not given */
-    const char *allocation;    /* the variable that named the hosts; NULL: they were given */
-    struct template *template; /* LAUNCH_SSH, LAUNCH_TEMPLATE */
-    const char *way;           /* the allocation's template; NULL: ssh's */
-    char *launch_agent;        /* replaces ssh or srun; NULL: these */
-    uint32_t fanout;           /* starters in flight at a time */
-    double wait_s;             /* for hosts that cannot be reached yet */
-    double start_s;            /* for agents to connect, after that */
-    double node_s;             /* a node that is silent this long is lost; 0: never */
+    uint32_t per_host;               /* slots of every host; 0: not given */
+    const char *allocation;          /* the variable that named the hosts; NULL: they were given */
+    struct template *template;       /* LAUNCH_SSH, LAUNCH_TEMPLATE */
+    const char *allocation_template; /* the allocation's template; NULL: ssh's */
+    char *launch_agent;              /* replaces ssh or srun; NULL: these */
+    uint32_t fanout;                 /* starters in flight at a time */
+    double wait_s;                   /* for hosts that cannot be reached yet */
+    double start_s;                  /* for agents to connect, after that */
+    double node_s;                   /* a node that is silent this long is lost; 0: never */
 };
 
 /* Exits on --help, --version and errors. */

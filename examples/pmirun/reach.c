@@ -69,7 +69,7 @@ char *reach_allocation(struct options *opt)
     if (why || !a.n_hosts)
         return why;
     opt->allocation = a.variable;
-    opt->way = a.launch;
+    opt->allocation_template = a.launch;
     opt->hosts = a.hosts;
     opt->slots = a.slots;
     opt->n_hosts = a.n_hosts;
@@ -83,12 +83,12 @@ char *reach_allocation(struct options *opt)
 }
 
 /* Chooses the way to hosts without --launch. None, if an allocation has this host alone. */
-static void choose_way(struct options *opt)
+static void choose_launch(struct options *opt)
 {
     if (!opt->allocation)
         opt->launch = LAUNCH_SSH;
     else if (opt->n_nodes > 1 || !host_is_own(opt->hosts[0]))
-        opt->launch = opt->way ? LAUNCH_SSH : LAUNCH_SRUN;
+        opt->launch = opt->allocation_template ? LAUNCH_SSH : LAUNCH_SRUN;
 }
 
 char *reach_settle(struct options *opt)
@@ -97,7 +97,7 @@ char *reach_settle(struct options *opt)
     struct template t;
 
     if (!said && opt->n_hosts)
-        choose_way(opt);
+        choose_launch(opt);
     if (!opt->n_hosts &&
         (opt->launch == LAUNCH_SSH || (opt->launch == LAUNCH_TEMPLATE && opt->template->has_host)))
         return xprintf("--launch %s: no host is given: use --hosts",
@@ -110,7 +110,7 @@ char *reach_settle(struct options *opt)
     if (opt->launch != LAUNCH_SSH)
         return NULL;
     /* A built-in template is valid. --launch-agent replaces its program. */
-    free(template_parse(&t, !said && opt->way ? opt->way : by_ssh));
+    free(template_parse(&t, !said && opt->allocation_template ? opt->allocation_template : by_ssh));
     if (opt->launch_agent) {
         free(t.words[0]);
         t.words[0] = xprintf("%s", opt->launch_agent);

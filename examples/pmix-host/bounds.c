@@ -77,7 +77,6 @@ static unsigned n_silent_ticks;
 /* In libpmix's thread. */
 static void server_answers(pmix_status_t status, void *arg)
 {
-    (void)status, (void)arg;
     __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
 }
 

@@ -30,6 +30,8 @@ struct group {
     struct pmiwire_exchange *x;
     uint32_t n_done, n_heard; /* collectives that have ended here, that others have begun */
     bool over;                /* to be freed */
+    uint64_t asked;           /* GROUP_MODEX: the token of our request to libpmix; 0: none */
+    uint32_t n_ticks_gone;    /* and for how long the rank has been gone */
 
     /* The collective in which our ranks are. */
     bool entered;
@@ -61,16 +63,10 @@ static uint32_t word_read(struct words *w)
         w->bad = true;
         return 0;
     }
-    v = w->p[0] | (uint32_t)w->p[1] << 8 | (uint32_t)w->p[2] << 16 | (uint32_t)w->p[3] << 24;
+    v = le32_read(w->p);
     w->p += 4;
     w->left -= 4;
     return v;
-}
-
-static void word_write(char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (char)(v >> 8 * i);
 }
 
 struct signature {
@@ -82,7 +78,7 @@ static bool signature_add(struct signature *s, uint32_t v)
 {
     if (s->len + 4 > sizeof(s->p))
         return false;
-    word_write(s->p + s->len, v);
+    le32_write(s->p + s->len, v);
     s->len += 4;
     return true;
 }
@@ -294,8 +290,7 @@ static int send_frame(void *ctx, uint32_t node, const struct iovec *iov, uint32_
     struct iovec all[PMIWIRE_EXCHANGE_MAX_IOV + 2];
     char len[4];
 
-    (void)bytes;
-    word_write(len, g->sig_len);
+    le32_write(len, g->sig_len);
     all[0] = (struct iovec){len, sizeof(len)};
     all[1] = (struct iovec){g->sig, g->sig_len};
     memcpy(&all[2], iov, n_iov * sizeof(*iov));
@@ -310,7 +305,6 @@ static uint32_t node_of_rank(void *ctx, uint32_t rank)
 /* No Get looks for the pairs: the exchange need not keep them. */
 static int find_pair(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
 {
-    (void)ctx, (void)key, (void)value;
     return PMIWIRE_ENOENT;
 }
 
@@ -362,7 +356,6 @@ static int take_pairs(void *ctx, uint32_t kind, uint32_t number, const void *blo
     size_t pos = 0;
     int rc;
 
-    (void)kind, (void)number;
     while ((rc = pmiwire_block_next(block, bytes, &pos, &pair)) == 1)
         if ((rc = pair_take(ctx, &pair)) != 0)
             return rc;
@@ -398,7 +391,6 @@ static void collective_end(struct group *g, int rc)
 
 static void fence_done(void *ctx, uint32_t kind, uint32_t number, int rc)
 {
-    (void)kind, (void)number;
     collective_end(ctx, rc);
 }
 
@@ -406,7 +398,6 @@ static void exchange_failed(void *ctx, int rc, uint32_t node)
 {
     struct group *g = ctx;
 
-    (void)node;
     g->host->ops.failed(g->host->ctx, rc == -ENOMEM
                                           ? "out of memory for a collective of PMIx clients"
                                           : "a collective of PMIx clients has failed on a node");
@@ -540,8 +531,8 @@ static int piece_put(struct group *g, uint32_t piece, const char *p, size_t len)
 {
     char key[8];
 
-    word_write(key, g->me);
-    word_write(key + 4, piece);
+    le32_write(key, g->me);
+    le32_write(key + 4, piece);
     return pmiwire_exchange_put(g->x, PMIWIRE_RANK_NONE, (struct pmiwire_str){key, sizeof(key)},
                                 (struct pmiwire_str){p, len}, PMIWIRE_HINT_DENSE);
 }
@@ -567,7 +558,7 @@ static void group_enter(struct group *g, int status, const char *data, size_t le
     if (rc == -ENOMEM)
         status = HOST_ENOMEM;
     if (status != HOST_OK) {
-        word_write(text, (uint32_t)status);
+        le32_write(text, (uint32_t)status);
         rc = piece_put(g, STATUS_PIECE, text, sizeof(text));
     }
     if (rc == -ENOMEM) { /* the others must not wait */
@@ -661,10 +652,43 @@ void groups_fetch(struct pmix_host *h, const struct host_job *job, uint32_t rank
     groups_sweep(h);
 }
 
-/* libpmix has the data that another node asks for. */
-static void data_given(void *ctx, int status, const char *data, size_t len)
+/* libpmix has the data that another node asks for, or there is none. */
+static void modex_end(struct group *g, int status, const char *data, size_t len)
 {
-    group_enter(ctx, status, data, len, NULL, NULL);
+    g->asked = 0;
+    group_enter(g, status, data, len, NULL, NULL);
+}
+
+/* Another node asks for the data of a rank here. */
+static void modex_begin(struct group *g)
+{
+    const struct host_job *job = host_job_find(g->host, g->procs[0].job);
+    int status;
+
+    g->asked = ++g->host->last_token;
+    status = host_modex(g->host, job, g->procs[0].rank, g->asked);
+    if (status != HOST_OK)
+        modex_end(g, status, NULL, 0);
+}
+
+void groups_given(struct pmix_host *h, uint64_t token, int status, const char *data, size_t len)
+{
+    for (struct group *g = h->groups; g; g = g->next)
+        if (g->asked == token) {
+            modex_end(g, status, data, len);
+            break;
+        }
+    groups_sweep(h);
+}
+
+/* libpmix would wait without end for data of a rank that is gone. Its answer may be on its way. */
+static void modex_give_up(struct group *g)
+{
+    const struct host_job *job = host_job_find(g->host, g->procs[0].job);
+    const struct client *c = job ? host_client(job, g->procs[0].rank) : NULL;
+
+    if (g->asked && (!c || host_client_gone(c)) && g->n_ticks_gone++ >= 2)
+        modex_end(g, HOST_ENOENT, NULL, 0);
 }
 
 /* ---- frames ---- */
@@ -706,7 +730,7 @@ bool groups_input(struct pmix_host *h, uint32_t from, const void *p, size_t n)
     else if (h->n_groups > n_before)
         g->over = true; /* nothing valid has made it */
     if (rc == 0 && g->kind == GROUP_MODEX && h->n_groups > n_before)
-        host_modex(h, host_job_find(h, g->procs[0].job), g->procs[0].rank, data_given, g);
+        modex_begin(g);
     groups_sweep(h);
     return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION;
 }
@@ -769,7 +793,9 @@ static void gone_report(struct group *g)
 void groups_tick(struct pmix_host *h)
 {
     for (struct group *g = h->groups; g; g = g->next) {
-        if (g->kind != GROUP_MODEX && !g->entered && g->n_heard > g->n_done)
+        if (g->kind == GROUP_MODEX)
+            modex_give_up(g);
+        else if (!g->entered && g->n_heard > g->n_done)
             gone_report(g);
         pmiwire_exchange_tick(g->x, h->now_ns);
     }

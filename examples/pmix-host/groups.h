@@ -38,6 +38,8 @@ void groups_enter(struct pmix_host *h, enum group_kind kind, struct group_proc *
 /* The data of a rank on another node. */
 void groups_fetch(struct pmix_host *h, const struct host_job *job, uint32_t rank, host_done_fn done,
                   void *ctx);
+/* The answer to host_modex(). */
+void groups_given(struct pmix_host *h, uint64_t token, int status, const char *data, size_t len);
 /* A frame of another node. False: it is invalid. */
 bool groups_input(struct pmix_host *h, uint32_t from, const void *p, size_t n);
 void groups_link_ready(struct pmix_host *h, uint32_t node);

@@ -29,16 +29,6 @@
 
 extern char **environ;
 
-/* A request to libpmix for the data that a client here has put. */
-struct modex {
-    struct modex *next;
-    uint32_t job, rank;
-    uint32_t n_ticks_gone; /* for how long the client has been gone */
-    host_done_fn done;     /* NULL: it was given up */
-    void *ctx;
-    struct upcall *answer; /* allocated before: the answer must not be lost */
-};
-
 void host_say(struct pmix_host *h, const char *format, ...)
 {
     char text[1024];
@@ -446,61 +436,20 @@ int pmix_host_job_begin(struct pmix_host *h, const struct pmix_host_job *from, c
 
 /* ---- data that a client here has put, for another node ---- */
 
-void host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, host_done_fn done,
-                void *ctx)
+int host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, uint64_t token)
 {
-    struct modex *m = malloc(sizeof(*m));
+    struct upcall *answer; /* allocated before: it must not be lost */
     pmix_proc_t proc = {.rank = rank};
 
-    if (m)
-        *m = (struct modex){h->modexes, job->number, rank, 0, done, ctx, upcall_new_given()};
-    if (!m || !m->answer || !h->runs || !host_client(job, rank)) {
-        done(ctx, m && m->answer ? HOST_ENOENT : HOST_ENOMEM, NULL, 0);
-        if (m && m->answer)
-            upcall_free(m->answer);
-        free(m);
-        return;
-    }
-    h->modexes = m;
+    if (!h->runs || !host_client(job, rank))
+        return HOST_ENOENT;
+    answer = upcall_new_given(token);
+    if (!answer)
+        return HOST_ENOMEM;
     snprintf(proc.nspace, sizeof(proc.nspace), "%s", job->nspace);
-    if (lib.PMIx_server_dmodex_request(&proc, upcalls_on_given, m->answer) != PMIX_SUCCESS)
-        upcalls_on_given(PMIX_ERR_NOT_FOUND, NULL, 0, m->answer);
-}
-
-static void modex_give(struct modex *m, int status, const char *data, size_t len)
-{
-    const host_done_fn done = m->done;
-
-    m->done = NULL;
-    if (done)
-        done(m->ctx, status, data, len);
-}
-
-void host_given(struct pmix_host *h, struct upcall *u)
-{
-    struct modex **p = &h->modexes, *m;
-
-    while (*p && (*p)->answer != u)
-        p = &(*p)->next;
-    m = *p;
-    if (!m)
-        return;
-    *p = m->next;
-    modex_give(m, u->status, u->data, u->len);
-    free(m);
-}
-
-/* libpmix would wait without end for data of a client that is gone. */
-static void modexes_give_up(struct pmix_host *h)
-{
-    for (struct modex *m = h->modexes; m; m = m->next) {
-        const struct host_job *job = host_job_find(h, m->job);
-        const struct client *c = job ? host_client(job, m->rank) : NULL;
-
-        /* The answer may be on its way. */
-        if (m->done && (!c || host_client_gone(c)) && m->n_ticks_gone++ >= 2)
-            modex_give(m, HOST_ENOENT, NULL, 0);
-    }
+    if (lib.PMIx_server_dmodex_request(&proc, upcalls_on_given, answer) != PMIX_SUCCESS)
+        upcalls_on_given(PMIX_ERR_NOT_FOUND, NULL, 0, answer);
+    return HOST_OK;
 }
 
 /* ---- events ---- */
@@ -515,7 +464,6 @@ struct event {
 /* In libpmix's thread. */
 static void event_sent(pmix_status_t status, void *arg)
 {
-    (void)status;
     free(arg);
 }
 
@@ -556,7 +504,6 @@ static int event_code(enum pmix_host_end end)
 
 static void done_ignore(pmix_status_t status, void *arg)
 {
-    (void)status, (void)arg;
 }
 
 /*
@@ -618,7 +565,6 @@ void pmix_host_tick(struct pmix_host *h, uint64_t now_ns)
                               "served; a program that connects to its port and sends nothing can "
                               "cause that");
     requests_send_again(h);
-    modexes_give_up(h);
     groups_tick(h);
     names_tick(h);
 }
@@ -678,9 +624,6 @@ void pmix_host_job_end(struct pmix_host *h, uint32_t number)
     job = *p;
     if (!job)
         return;
-    for (struct modex *m = h->modexes; m; m = m->next)
-        if (m->job == number)
-            modex_give(m, HOST_ENOENT, NULL, 0);
     groups_job_end(h, number);
     names_job_end(h, number);
     if (h->runs && job->registered)
@@ -702,12 +645,6 @@ void pmix_host_destroy(struct pmix_host *h)
         upcall_free((struct upcall *)(void *)q);
     }
     requests_free(h);
-    while (h->modexes) {
-        struct modex *m = h->modexes;
-
-        h->modexes = m->next; /* its answer is libpmix's, or was in the queue */
-        free(m);
-    }
     while (h->jobs) {
         struct host_job *job = h->jobs;
 

@@ -46,7 +46,6 @@ struct host_job {
 };
 
 struct group;
-struct modex;
 struct name_task;
 struct published;
 struct upcall;
@@ -62,7 +61,6 @@ struct pmix_host {
     bool runs;    /* libpmix's server */
     char *folder; /* of its files */
     struct queue queue;
-    struct modex *modexes;
     uint64_t last_token;
     struct upcall *waiting; /* requests that are not answered */
     struct upcall *unsent;  /* answers that libpmix has not taken */
@@ -77,16 +75,29 @@ struct pmix_host {
     struct published *published;
 };
 
+/* Little-endian, as numbers stand between nodes. */
+static inline void le32_write(char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (char)(v >> 8 * i);
+}
+
+static inline uint32_t le32_read(const void *p)
+{
+    const unsigned char *b = p;
+
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
 /* host.c */
 struct host_job *host_job_find(const struct pmix_host *h, uint32_t number);
 /* NULL: the rank is not here. */
 struct client *host_client(const struct host_job *job, uint32_t rank);
 /* PMIWIRE_GONE_*, or 0: it is there. */
 uint32_t host_client_gone(const struct client *c);
-/* What a client here has put, packed by libpmix. done: HOST_ENOENT when the client is gone and has
- * put nothing. */
-void host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, host_done_fn done,
-                void *ctx);
+/* Asks for what a client here has put, packed by libpmix. HOST_OK: groups_given() follows, but
+ * perhaps not for a client that is gone and has put nothing; else an error. */
+int host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, uint64_t token);
 void host_say(struct pmix_host *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -87,19 +87,6 @@ static struct pmiwire_str name_write(char buf[NAME_BYTES], const struct name_tas
     return (struct pmiwire_str){buf, (size_t)head + (size_t)n};
 }
 
-static void number_write(char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (char)(v >> 8 * i);
-}
-
-static uint32_t number_read(const char *p)
-{
-    const unsigned char *b = (const unsigned char *)p;
-
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
 /* What is stored under a name: who has published it and how long it stays; the bytes. NULL: no
  * memory. */
 static char *value_write(const struct name_task *t, const struct names_value *from, size_t *len)
@@ -109,9 +96,9 @@ static char *value_write(const struct name_task *t, const struct names_value *fr
 
     if (!p)
         return NULL;
-    number_write(p, t->job->number);
-    number_write(p + 4, t->rank);
-    number_write(p + 8, t->job->node_of[t->rank]);
+    le32_write(p, t->job->number);
+    le32_write(p + 4, t->rank);
+    le32_write(p + 8, t->job->node_of[t->rank]);
     p[12] = (char)t->req->range;
     p[13] = (char)t->req->persist;
     memcpy(p + VALUE_BYTES, t->job->nspace, nspace);
@@ -130,9 +117,9 @@ static bool value_read(struct found *f, struct pmiwire_str value)
         return false;
     memcpy(f->value, value.ptr, value.len);
     f->len = value.len;
-    f->job = number_read(f->value);
-    f->rank = number_read(f->value + 4);
-    f->node = number_read(f->value + 8);
+    f->job = le32_read(f->value);
+    f->rank = le32_read(f->value + 4);
+    f->node = le32_read(f->value + 8);
     f->persist = (uint8_t)f->value[13];
     return true;
 }
@@ -401,8 +388,8 @@ static size_t item_write(char *p, const struct found *f, const char *key)
     if (p) {
         memcpy(p, nspace, n);
         memcpy(p + n, key, k);
-        number_write(p + n + k, f->rank);
-        number_write(p + n + k + 4, (uint32_t)len);
+        le32_write(p + n + k, f->rank);
+        le32_write(p + n + k + 4, (uint32_t)len);
         memcpy(p + n + k + 8, nspace + n, len);
     }
     return n + k + 8 + len;
@@ -705,10 +692,10 @@ bool names_next(const char **data, size_t *left, struct names_item *item)
     key = nspace ? string_next(&p, &n) : NULL;
     if (!key || n < 8)
         return false;
-    len = number_read(p + 4);
+    len = le32_read(p + 4);
     if (len > n - 8)
         return false;
-    *item = (struct names_item){nspace, number_read(p), key, p + 8, len};
+    *item = (struct names_item){nspace, le32_read(p), key, p + 8, len};
     *data = p + 8 + len;
     *left = n - 8 - len;
     return true;

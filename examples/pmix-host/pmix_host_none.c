@@ -12,7 +12,6 @@ bool pmix_host_available(const char **why)
 
 int pmix_host_create(const struct pmix_host_opts *opts, struct pmix_host **host)
 {
-    (void)opts, (void)host;
     return -ENOTSUP;
 }
 
@@ -20,55 +19,45 @@ int pmix_host_create(const struct pmix_host_opts *opts, struct pmix_host **host)
 
 void pmix_host_destroy(struct pmix_host *host)
 {
-    (void)host;
 }
 
 int pmix_host_job_begin(struct pmix_host *host, const struct pmix_host_job *job, char ***vars,
                         char **why)
 {
-    (void)host, (void)job, (void)vars, (void)why;
     return -1;
 }
 
 void pmix_host_job_end(struct pmix_host *host, uint32_t job)
 {
-    (void)host, (void)job;
 }
 
 void pmix_host_rank_ended(struct pmix_host *host, uint32_t job, uint32_t rank,
                           enum pmix_host_end end, int status)
 {
-    (void)host, (void)job, (void)rank, (void)end, (void)status;
 }
 
 int pmix_host_fd(const struct pmix_host *host)
 {
-    (void)host;
     return -1;
 }
 
 void pmix_host_progress(struct pmix_host *host)
 {
-    (void)host;
 }
 
 void pmix_host_tick(struct pmix_host *host, uint64_t now_ns)
 {
-    (void)host, (void)now_ns;
 }
 
 bool pmix_host_frame(struct pmix_host *host, uint32_t node, const void *frame, size_t bytes)
 {
-    (void)host, (void)node, (void)frame, (void)bytes;
     return false;
 }
 
 void pmix_host_link_ready(struct pmix_host *host, uint32_t node)
 {
-    (void)host, (void)node;
 }
 
 void pmix_host_answer(struct pmix_host *host, uint64_t token, int rc, struct pmiwire_str text)
 {
-    (void)host, (void)token, (void)rc, (void)text;
 }

@@ -278,7 +278,7 @@ void requests_take(struct pmix_host *h, struct upcall *u)
         if (u->kind == UP_LOST)
             client_lost(h, u);
         else
-            host_given(h, u);
+            groups_given(h, u->token, u->status, u->data, u->len);
         upcall_free(u);
         return;
     }

@@ -14,8 +14,7 @@ void requests_spawned(struct pmix_host *h, uint64_t token, int rc, struct pmiwir
 void requests_send_again(struct pmix_host *h);
 void requests_free(struct pmix_host *h); /* nothing is answered */
 
-/* host.c: libpmix has answered host_modex(); a rank is gone, or back. */
-void host_given(struct pmix_host *h, struct upcall *u);
+/* host.c: a rank is gone, or back. */
 void host_recount(const struct host_job *job);
 
 #endif

@@ -68,9 +68,22 @@ static struct upcall *upcall_new(enum upcall_kind kind, const pmix_proc_t *who, 
     return u;
 }
 
-/* Queues u. Returns libpmix's status: the answer follows, or an error. */
+static struct upcall *upcall_new_op(enum upcall_kind kind, const pmix_proc_t *who,
+                                    pmix_op_cbfunc_t done, void *cbdata)
+{
+    struct upcall *u = upcall_new(kind, who, cbdata);
+
+    if (u)
+        u->done.op = done;
+    return u;
+}
+
+/* Queues u; NULL, or not ok: out of memory. Returns libpmix's status: the answer follows, or an
+ * error. */
 static pmix_status_t upcall_queue(struct upcall *u, bool ok)
 {
+    if (!u)
+        return PMIX_ERR_NOMEM;
     if (ok && queue_put(queue, &u->queued, u->kind == UP_FINALIZED || u->kind == UP_LOST))
         return PMIX_SUCCESS;
     u->data = NULL; /* stays libpmix's */
@@ -94,46 +107,32 @@ static bool take_procs(struct upcall *u, const pmix_proc_t *procs, size_t n)
 static pmix_status_t upcall_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[],
                                       size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = upcall_new(UP_CONNECTED, proc, cbdata);
-
-    if (!u)
-        return PMIX_ERR_NOMEM;
-    u->done.op = done;
-    return upcall_queue(u, true);
+    return upcall_queue(upcall_new_op(UP_CONNECTED, proc, done, cbdata), true);
 }
 
 static pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
                                       void *cbdata)
 {
-    struct upcall *u = upcall_new(UP_FINALIZED, proc, cbdata);
-
-    if (!u)
-        return PMIX_ERR_NOMEM;
-    u->done.op = done;
-    return upcall_queue(u, true);
+    return upcall_queue(upcall_new_op(UP_FINALIZED, proc, done, cbdata), true);
 }
 
 void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
                       pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
                       pmix_event_notification_cbfunc_fn_t done, void *cbdata)
 {
-    struct upcall *u = upcall_new(UP_LOST, source, NULL);
-
-    if (u)
-        upcall_queue(u, true);
+    upcall_queue(upcall_new(UP_LOST, source, NULL), true);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
+/* procs do not count: the whole job ends, as by PMI. */
 static pmix_status_t upcall_abort(const pmix_proc_t *proc, void *object, int status,
                                   const char text[], pmix_proc_t procs[], size_t n,
                                   pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = upcall_new(UP_ABORT, proc, cbdata);
+    struct upcall *u = upcall_new_op(UP_ABORT, proc, done, cbdata);
 
-    (void)procs; /* the whole job ends, as by PMI */
     if (!u)
         return PMIX_ERR_NOMEM;
-    u->done.op = done;
     u->status = status;
     u->text = string_take(u, text);
     return upcall_queue(u, u->text != NULL);
@@ -159,12 +158,9 @@ static pmix_status_t upcall_fence(const pmix_proc_t procs[], size_t n, const pmi
 static pmix_status_t collective_queue(enum upcall_kind kind, const pmix_proc_t procs[], size_t n,
                                       pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = upcall_new(kind, NULL, cbdata);
+    struct upcall *u = upcall_new_op(kind, NULL, done, cbdata);
 
-    if (!u)
-        return PMIX_ERR_NOMEM;
-    u->done.op = done;
-    return upcall_queue(u, take_procs(u, procs, n));
+    return upcall_queue(u, u && take_procs(u, procs, n));
 }
 
 static pmix_status_t upcall_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
@@ -191,9 +187,13 @@ static pmix_status_t upcall_modex(const pmix_proc_t *proc, const pmix_info_t inf
     return upcall_queue(u, take_procs(u, proc, 1));
 }
 
-struct upcall *upcall_new_given(void)
+struct upcall *upcall_new_given(uint64_t token)
 {
-    return upcall_new(UP_GIVEN, NULL, NULL);
+    struct upcall *u = upcall_new(UP_GIVEN, NULL, NULL);
+
+    if (u)
+        u->token = token;
+    return u;
 }
 
 void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata)
@@ -475,11 +475,7 @@ static void upcall_log(const pmix_proc_t *client, const pmix_info_t data[], size
                        const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
                        void *cbdata)
 {
-    struct upcall *u = upcall_new(UP_UNSUPPORTED, client, cbdata);
-
-    if (u)
-        u->done.op = done;
-    if (!u || upcall_queue(u, true) != PMIX_SUCCESS)
+    if (upcall_queue(upcall_new_op(UP_UNSUPPORTED, client, done, cbdata), true) != PMIX_SUCCESS)
         done(PMIX_ERR_NOT_SUPPORTED, cbdata);
 }
 

@@ -51,7 +51,7 @@ struct upcall {
     char *text;
     struct names_req names;
     struct pmiwire_spawn spawn;
-    uint64_t token; /* of a spawn */
+    uint64_t token; /* of a spawn, or of our own request */
 
     /* How libpmix takes the answer. */
     union {
@@ -74,7 +74,7 @@ void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source
                       pmix_event_notification_cbfunc_fn_t done, void *cbdata);
 /* For PMIx_server_dmodex_request(): the request's answer, allocated with the request. NULL: no
  * memory. Its callback, and cbdata: upcalls_on_given(), and that. */
-struct upcall *upcall_new_given(void);
+struct upcall *upcall_new_given(uint64_t token);
 void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata);
 /* The answer to it; data is copied. */
 void upcall_set_answer(struct upcall *u, int status, const void *data, size_t len);

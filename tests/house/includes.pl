@@ -17,6 +17,11 @@ my %below = ( # folder => the folders whose headers its files may include, besid
         multinode => ['local', 'place'] },
 );
 
+my %never = ( # the parts that decide, and headers of the parts that act, which they must not call
+    'examples/pmirun' => { files => [qw(local/job.c local/job_end.c)],
+        headers => [qw(launch.h pmi.h host.h spawn.h input.h signals.h guard.h rank_end.h leftovers.h mpi_detect.h)] },
+);
+
 my $root = shift or die "usage: includes.pl ROOT\n";
 chdir $root or die "$root: $!\n";
 my ($n, $wrong) = (0, 0);
@@ -48,6 +53,14 @@ for my $outer (glob('lib*/src'), glob('examples/*')) {
             next unless defined $folder;
             $n++;
             wrong("$outer/$file:$.: includes a header of $folder/") unless grep { $_ eq $folder } $mine, @$may;
+        }
+    }
+}
+for my $outer (keys %never) {
+    for my $file (@{ $never{$outer}{files} }) {
+        open my $in, '<', "$outer/$file" or die "$outer/$file: $!\n";
+        while (my $line = <$in>) {
+            wrong("$outer/$file:$.: it decides, and includes a part that acts") if grep { $line =~ m{"(?:.*/)?\Q$_\E"} } @{ $never{$outer}{headers} };
         }
     }
 }

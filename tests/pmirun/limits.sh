@@ -16,7 +16,7 @@ done
 for l in 60 80; do
     (ulimit -n $l && run 0 -n 1 "$raw" spawn 30 true
         out_has '^cmd=spawn_result rc=-1 .*msg=Too_many_open_files'
-        err_has "spawn by rank 0: 30 processes need 125 descriptors in all, the limit is $l"; exit $failed) || failed=1
+        err_has "spawn by rank 0: 30 processes need 125 descriptors, the limit is $l"; exit $failed) || failed=1
 done
 (ulimit -n 125 && run 0 -n 1 "$raw" spawn 30 true; out_has '^cmd=spawn_result rc=0'; exit $failed) || failed=1
 (ulimit -n 124 && run 0 -n 1 "$raw" spawn 30 true; out_has 'Too.many.open.files'; exit $failed) || failed=1

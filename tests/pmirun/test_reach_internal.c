@@ -238,7 +238,8 @@ static void test_files(void **state)
     check_file("PE_HOSTFILE", "a 2\nb\n", ", line 2: \"b\" has no number of slots");
     check_file("PE_HOSTFILE", "a 0 q\n", ", line 1: \"a\" has no number of slots");
     check_file("PE_HOSTFILE", "a 2x q\n", ", line 1: \"a\" has no number of slots");
-    check_file("PE_HOSTFILE", "a 1000000\na 1\n", ", line 2: a has more than 1000000 slots");
+    check_file("PE_HOSTFILE", "a 1000000\na 1\n",
+               ", line 2: host a is named more than once, and has more than 1000000 slots");
     memset(line, 'a', sizeof(line));
     line[sizeof(line) - 1] = '\0';
     check_file("PBS_NODEFILE", line, ", line 1: it is longer than 1022 bytes");

@@ -58,7 +58,7 @@ uint32_t hash_text(const char *text)
     return (uint32_t)strlen(text);
 }
 
-void trace(const char *format, ...)
+void log_verbose(const char *format, ...)
 {
 }
 

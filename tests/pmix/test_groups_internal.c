@@ -35,8 +35,8 @@ static struct frame *queue, **queue_end = &queue;
 static struct result results[NODES];
 static int n_failed, n_stuck;
 static uint32_t stuck_rank, stuck_why;
-static host_done_fn wanted; /* a request for data that waits */
-static void *wanted_ctx;
+static struct pmix_host *wanted_of; /* a request for data that waits */
+static uint64_t wanted;
 static bool answers_at_once;
 
 /* ---- what groups.c calls ---- */
@@ -65,16 +65,14 @@ uint32_t host_client_gone(const struct client *c)
                                               : 0;
 }
 
-void host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, host_done_fn done,
-                void *ctx)
+int host_modex(struct pmix_host *h, const struct host_job *job, uint32_t rank, uint64_t token)
 {
     assert_int_equal(job->node_of[rank], h->node);
-    if (answers_at_once) {
-        done(ctx, HOST_ENOENT, NULL, 0);
-        return;
-    }
-    wanted = done;
-    wanted_ctx = ctx;
+    if (answers_at_once)
+        return HOST_ENOENT;
+    wanted_of = h;
+    wanted = token;
+    return HOST_OK;
 }
 
 static int on_send(void *ctx, uint32_t node, uint32_t job, const struct iovec *iov, uint32_t n_iov)
@@ -117,7 +115,7 @@ static void on_failed(void *ctx, const char *why)
 static int begin(void **state)
 {
     n_failed = n_stuck = 0;
-    wanted = NULL;
+    wanted_of = NULL;
     answers_at_once = false;
     memset(results, 0, sizeof(results));
     for (uint32_t i = 0; i < RANKS; i++)
@@ -320,8 +318,8 @@ static void test_fetch(void **state)
         groups_fetch(&hosts[3], &jobs[3][1], 5, on_done, &results[3]);
         deliver_all();
         assert_int_equal(results[3].n, i - 1);
-        assert_non_null(wanted);
-        wanted(wanted_ctx, HOST_OK, i == 1 ? "first" : "second", i == 1 ? 5 : 6);
+        assert_non_null(wanted_of);
+        groups_given(wanted_of, wanted, HOST_OK, i == 1 ? "first" : "second", i == 1 ? 5 : 6);
         deliver_all();
         expect(3, i, i == 1 ? "first" : "second");
     }
@@ -330,6 +328,17 @@ static void test_fetch(void **state)
     deliver_all();
     assert_int_equal(results[0].n, 1);
     assert_int_equal(results[0].status, HOST_ENOENT);
+    answers_at_once = false;
+    groups_fetch(&hosts[1], &jobs[1][0], 4, on_done, &results[1]);
+    deliver_all();
+    clients[0][0][1].ended = true; /* and libpmix does not answer */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(results[1].n, 0);
+        groups_tick(&hosts[0]);
+        deliver_all();
+    }
+    assert_int_equal(results[1].n, 1);
+    assert_int_equal(results[1].status, HOST_ENOENT);
     for (uint32_t i = 0; i < NODES; i++) /* nothing is left of them but what the next call frees */
         groups_tick(&hosts[i]);
     for (uint32_t i = 0; i < NODES; i++)

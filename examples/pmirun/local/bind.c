@@ -137,8 +137,8 @@ static void say_full(const struct place_policy *p, const struct seats *s, uint32
     static bool said;
 
     if (s->says && !said)
-        say("warning: ranks are not bound: %u on this host, --bind-to %s has room for %u", s->n,
-            place_level_name(p->bind), room);
+        log_message("warning: ranks are not bound: %u on this host, --bind-to %s has room for %u",
+                    s->n, place_level_name(p->bind), room);
     said = true;
 }
 
@@ -185,7 +185,7 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
 
 /* ---- telling ---- */
 
-/* say() cuts lines that are this long. */
+/* log_message() cuts lines that are this long. */
 static void report_binding(const struct job *job, uint32_t i, const char *what, const char *drawn,
                            const char *cpus)
 {
@@ -212,7 +212,7 @@ static int describe_binding(const struct topology *topology, const struct job *j
         if (!cpus)
             return STATUS_RESOURCES;
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
-        if (t && job->way != MPI_PMI)
+        if (t && job->mpi != MPI_PMI)
             b->localities[i] = place_locality(t, &b->sets[i]);
         if (t && job->jobs->opt->report_bindings)
             drawn = place_draw(t, &b->sets[i]);
@@ -244,7 +244,7 @@ static int find_table(struct topology *topology, const struct job *job, const st
 
     *t = NULL;
     if (p->n_list && !job->jobs->opt->report_bindings && !job->jobs->opt->topology &&
-        job->way == MPI_PMI)
+        job->mpi == MPI_PMI)
         return 0;
     *t = topology_table(topology, &no_table);
     if (!*t && job->jobs->opt->topology)

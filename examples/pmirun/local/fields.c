@@ -137,3 +137,71 @@ uint32_t get_count(struct msg_in *in, size_t least)
     }
     return n;
 }
+
+void field_u32(struct msg_fields *f, uint32_t *v)
+{
+    if (f->out)
+        msg_u32(f->out, *v);
+    else
+        *v = get_u32(f->in);
+}
+
+void field_u64(struct msg_fields *f, uint64_t *v)
+{
+    if (f->out)
+        msg_u64(f->out, *v);
+    else
+        *v = get_u64(f->in);
+}
+
+void field_bool(struct msg_fields *f, bool *v)
+{
+    uint32_t n = *v;
+
+    field_u32(f, &n);
+    *v = n == 1;
+    if (n > 1)
+        f->in->bad = true;
+}
+
+void field_seconds(struct msg_fields *f, double *s)
+{
+    uint64_t ns = (uint64_t)(*s * 1e9);
+
+    field_u64(f, &ns);
+    if (f->out)
+        return;
+    *s = (double)ns / 1e9;
+    if (ns >= UINT64_MAX / 2)
+        f->in->bad = true;
+}
+
+void field_string(struct msg_fields *f, char **s)
+{
+    if (f->out)
+        msg_string(f->out, *s);
+    else
+        *s = get_string(f->in);
+}
+
+void field_option(struct msg_fields *f, char **s)
+{
+    field_string(f, s);
+    if (f->out || **s)
+        return;
+    free(*s);
+    *s = NULL;
+}
+
+void field_strings(struct msg_fields *f, char ***v, uint32_t *n)
+{
+    if (f->out) {
+        msg_u32(f->out, *n);
+    } else {
+        *n = get_count(f->in, 4);
+        *v = xrealloc(NULL, (*n + 1) * sizeof(**v));
+        (*v)[*n] = NULL;
+    }
+    for (uint32_t i = 0; i < *n; i++)
+        field_string(f, &(*v)[i]);
+}

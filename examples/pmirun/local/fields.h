@@ -41,4 +41,20 @@ char *get_string(struct msg_in *in); /* a copy; NUL bytes in it make the message
 /* Reads a count of items of at least `least` bytes each. */
 uint32_t get_count(struct msg_in *in, size_t least);
 
+/* A structure's fields, written and read by the same function: `out` or `in` is set. What does not
+ * fit the field sets in->bad. */
+struct msg_fields {
+    struct msg *out;
+    struct msg_in *in;
+};
+
+void field_u32(struct msg_fields *f, uint32_t *v);
+void field_u64(struct msg_fields *f, uint64_t *v);
+void field_bool(struct msg_fields *f, bool *v);
+void field_seconds(struct msg_fields *f, double *s); /* to the nanosecond */
+void field_string(struct msg_fields *f, char **s);   /* read: a copy, never NULL */
+void field_option(struct msg_fields *f, char **s);   /* the same; NULL stands for the empty one */
+/* Read: NULL-terminated, with copies. */
+void field_strings(struct msg_fields *f, char ***v, uint32_t *n);
+
 #endif

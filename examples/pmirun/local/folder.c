@@ -225,7 +225,8 @@ static void sweep_place(const char *place)
         if (folder < 0)
             continue;
         if (flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
-            trace("%s/%s was left behind by a pmirun that was killed: removed", place, e->d_name);
+            log_verbose("%s/%s was left behind by a pmirun that was killed: removed", place,
+                        e->d_name);
         close(folder);
     }
     if (d)

@@ -106,7 +106,7 @@ static int gather_begin(struct job *job, uint32_t number, uint32_t longest)
     g->number = number;
     rc = make_array(g, job, longest);
     if (rc != 0)
-        trace("an Allgather without shared memory: %s", table_why(rc));
+        log_verbose("an Allgather without shared memory: %s", table_why(rc));
     return 0;
 }
 

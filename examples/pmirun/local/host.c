@@ -14,6 +14,7 @@
 #include "folder.h"
 #include "guard.h"
 #include "job.h"
+#include "job_end.h"
 #include "launch.h"
 #include "loop.h"
 #include "mpi_detect.h"
@@ -23,6 +24,8 @@
 #include "timeline.h"
 #include "topology.h"
 
+#define TICK_NS (NS_PER_S / 2)
+
 /* One a process, as the libpmix that it loads. */
 static struct {
     struct jobs *jobs;
@@ -30,8 +33,8 @@ static struct {
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
+    struct timer tick;      /* every half second */
     unsigned depth;         /* calls of the host that we are in */
-    bool to_stop, to_fail;  /* when we have left them */
     bool stopped;
 } hosting;
 
@@ -43,19 +46,6 @@ void host_init(struct jobs *jobs, struct mpi_detect *detect)
 
 /* ---- calls of the host ---- */
 
-/* What the host calls back may end the job, which stops the host: not before it has returned. */
-static void host_leave(void)
-{
-    if (--hosting.depth > 0)
-        return;
-    if (hosting.to_stop)
-        host_stop();
-    if (hosting.to_fail) {
-        hosting.to_fail = false;
-        job_stop(hosting.jobs, STATUS_RESOURCES);
-    }
-}
-
 static struct pmix_host *host_enter(void)
 {
     if (hosting.host)
@@ -63,19 +53,24 @@ static struct pmix_host *host_enter(void)
     return hosting.host;
 }
 
+static void host_leave(void)
+{
+    hosting.depth--;
+}
+
 /* ---- what it calls ---- */
 
 static void host_says(void *ctx, const char *text)
 {
-    say("%s", text);
+    log_message("%s", text);
 }
 
 static void host_failed(void *ctx, const char *why)
 {
-    if (hosting.jobs->stopping || hosting.to_fail)
+    if (hosting.jobs->stopping)
         return;
-    say("%s; stopping the job", why);
-    hosting.to_fail = true;
+    log_message("%s; stopping the job", why);
+    job_stop(hosting.jobs, STATUS_RESOURCES);
 }
 
 static int rank_compare(const void *a, const void *b)
@@ -124,7 +119,8 @@ static void collective_stuck(void *ctx, uint32_t job, uint32_t rank, uint32_t co
     if (of)
         job_stuck(of, rank, coll, why);
     else if (hosting.jobs->agent) /* the head knows the job */
-        agent_report_stuck(hosting.jobs->agent, job, rank, coll, why);
+        agent_report(hosting.jobs->agent, MSG_STUCK,
+                     &(struct report){.job = job, .rank = rank, .value = coll, .detail = why});
 }
 
 /* A client may set no variable of pmirun's; and those that pmirun has set for it are not the new
@@ -224,6 +220,15 @@ static void own_name(char *buf, size_t size)
         snprintf(buf, size, "localhost");
 }
 
+static void host_tick(void *of)
+{
+    if (!host_enter())
+        return;
+    pmix_host_tick(hosting.host, loop.now_ns);
+    host_leave();
+    timer_call(&hosting.tick, loop.now_ns + TICK_NS, host_tick, NULL);
+}
+
 /* 0 or -errno. */
 static int host_create(void)
 {
@@ -257,25 +262,13 @@ static int host_create(void)
     free(server);
     if (rc)
         return rc;
+    /* The first one now: it sets the host's clock, before a client asks for a timeout. */
+    timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
     hosting.src = (struct source){on_readable, NULL, pmix_host_fd(hosting.host)};
     return loop_add(&hosting.src, EPOLLIN);
 }
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
-
-/* libpmix needs a descriptor for each client; without one a client would hang. */
-static int check_descriptors(const struct job *job, char **why)
-{
-    uint64_t need, have;
-
-    if (launch_check_limits(hosting.jobs->launcher, job->n_local + (job->n_local + SERVER_FDS) / 3,
-                            &need, &have) == 0)
-        return 0;
-    *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
-                   "(ulimit -n)",
-                   job->n_local, (unsigned long long)need, (unsigned long long)have);
-    return -1;
-}
 
 static void note_known(uint32_t number)
 {
@@ -308,9 +301,18 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
     return rc;
 }
 
+static uint32_t *number_procs(const struct app *apps, uint32_t n_apps)
+{
+    uint32_t *procs = xrealloc(NULL, (n_apps + 1) * sizeof(*procs));
+
+    for (uint32_t i = 0; i < n_apps; i++)
+        procs[i] = apps[i].n_procs;
+    return procs;
+}
+
 int host_job(struct job *job, char **why)
 {
-    uint32_t *app_procs = xrealloc(NULL, (job->n_apps + 1) * sizeof(*app_procs));
+    uint32_t *app_procs = number_procs(job->apps, job->n_apps);
     struct pmix_host_job j = {.number = job->number,
                               .nspace = job->kvsname,
                               .n_ranks = job->n_ranks,
@@ -323,12 +325,11 @@ int host_job(struct job *job, char **why)
                               .universe = job->n_ranks};
     int rc, err;
 
-    *why = NULL;
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
-    for (uint32_t i = 0; i < job->n_apps; i++)
-        app_procs[i] = job->apps[i].n_procs;
-    rc = check_descriptors(job, why);
+    /* libpmix needs a descriptor for each client; without one a client would hang */
+    *why = launch_check_limits(hosting.jobs->launcher, job->n_local, job->n_local + SERVER_FDS);
+    rc = *why ? -1 : 0;
     if (rc == 0 && (err = host_create()) != 0) {
         *why = xprintf("cannot host PMIx: %s", strerror(-err));
         rc = -1;
@@ -344,22 +345,31 @@ int host_job(struct job *job, char **why)
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
-bool host_space(struct pmix_host_job *j)
+bool host_space(const struct job_plan *plan)
 {
+    uint32_t *app_procs = number_procs(plan->apps, plan->n_apps);
+    struct pmix_host_job j = {.number = plan->number,
+                              .nspace = plan->kvsname,
+                              .node_of = plan->node_of,
+                              .n_apps = plan->n_apps,
+                              .app_procs = app_procs,
+                              .parent = plan->spawner};
+    const bool ok = !host_knows(j.number);
     char **vars = NULL, *why = NULL;
 
-    if (host_knows(j->number) || j->number == UINT32_MAX)
-        return false;
-    note_known(j->number);
-    if (host_create() != 0 || !host_enter())
-        return true;
-    j->universe = j->n_ranks;
-    if (pmix_host_job_begin(hosting.host, j, &vars, &why) != 0)
-        say("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-            why ? why : "out of memory", j->nspace);
-    host_leave();
+    for (uint32_t i = 0; i < plan->n_apps; i++)
+        j.universe = j.n_ranks += app_procs[i];
+    if (ok)
+        note_known(j.number);
+    if (ok && host_create() == 0 && host_enter()) {
+        if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
+            log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                        why ? why : "out of memory", j.nspace);
+        host_leave();
+    }
+    free(app_procs);
     free(why);
-    return true;
+    return ok;
 }
 
 bool host_knows(uint32_t number)
@@ -394,14 +404,6 @@ void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int sta
     host_leave();
 }
 
-void host_tick(void)
-{
-    if (!host_enter())
-        return;
-    pmix_host_tick(hosting.host, loop.now_ns);
-    host_leave();
-}
-
 void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
     if (!host_enter())
@@ -431,9 +433,9 @@ void host_room(uint32_t node)
 
 void host_stop(void)
 {
-    hosting.to_stop = hosting.depth > 0;
-    if (hosting.to_stop || !hosting.host)
+    if (!hosting.host || hosting.depth) /* in a call of it: pmirun exits there, out of memory */
         return;
+    timer_set(&hosting.tick, 0);
     loop_del(&hosting.src);
     hosting.src.fd = -1;
     pmix_host_destroy(hosting.host);

@@ -16,6 +16,7 @@
 #include <pmix_host.h>
 
 struct job;
+struct job_plan;
 struct jobs;
 struct mpi_detect;
 struct rank;
@@ -31,7 +32,7 @@ bool host_available(const char **why);
 int host_job(struct job *job, char **why);
 void host_job_over(uint32_t number);
 /* An agent: a job without a rank here begins. False: its number is invalid. */
-bool host_space(struct pmix_host_job *job);
+bool host_space(const struct job_plan *plan);
 /* An agent: has the head announced this job, with ranks here or without? */
 bool host_knows(uint32_t number);
 
@@ -39,7 +40,6 @@ bool host_knows(uint32_t number);
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si);
 /* A rank's process has ended, here or on another node. */
 void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status);
-void host_tick(void); /* every half second */
 /* Before ranks are killed, and before pmirun ends: stops libpmix for good, since its server
  * crashes when several clients die at once. */
 void host_stop(void);

@@ -84,7 +84,7 @@ static uint32_t push_input(struct input *in)
     for (uint32_t i = 0; i < in->n_joined; i++)
         in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
     if (in->agent)
-        agent_report(in->agent, MSG_TOOK, (uint32_t)least);
+        agent_report(in->agent, MSG_TOOK, &(struct report){.value = (uint32_t)least});
     return n_open;
 }
 
@@ -125,7 +125,7 @@ static bool read_piece(struct input *in)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
-        say("cannot read standard input: %s; ranks see its end", strerror(errno));
+        log_message("cannot read standard input: %s; ranks see its end", strerror(errno));
     if (in->head) {
         wanted = head_send_input(in->head, in->buf, len);
         in->room -= (uint32_t)len;
@@ -241,7 +241,7 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
     else
-        say("cannot pass standard input to rank %u: %s", r->number, strerror(errno));
+        log_message("cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
     in->feeds[in->n_joined++].src = (struct source){on_feed_room, in, has_pipe ? p[1] : -1};
     *child_fd = p[0];

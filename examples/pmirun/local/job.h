@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs, ranks and jobs: their start, their end, and what a rank's end means for its job.
- *
- * Everything else reports here: launch.c a rank that runs, pmi.c and host.c what it does, output.c
- * a reader that is gone, a head's agents all of these. job.c decides, keeps the exit status, and
- * ends ranks.
+ * Programs, ranks and jobs: what all other files know of them. job_end.c decides what happens to
+ * them, rank_end.c carries it out.
  */
 #ifndef PMIRUN_JOB_H
 #define PMIRUN_JOB_H
@@ -15,6 +12,7 @@
 #include <sys/types.h>
 
 #include "../options.h"
+#include "leftovers.h"
 #include "output.h"
 #include "rank_index.h"
 #include "timer.h"
@@ -71,26 +69,28 @@ struct job {
     uint32_t *node_of;           /* by rank; NULL: all are here */
     uint32_t n_launching;        /* head: agents that have not started all of theirs */
     uint32_t n_members,
-        n_gave_up;  /* head: agents with ranks of it; those that report its failure */
-    bool abandoned; /* a failed spawn: the ends of its ranks do not count */
-    bool ended;     /* no rank of it is left here */
-    bool over;      /* agent: nor anywhere */
+        n_gave_up;   /* head: agents with ranks of it; those that report its failure */
+    bool abandoned;  /* a failed spawn: the ends of its ranks do not count */
+    bool spawn_done; /* its spawner is to get the answer, as spawn_err: 0 or -errno */
+    int spawn_err;
+    bool ended; /* no rank of it is left here */
+    bool over;  /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
-    uint32_t spawn_node;   /* head: of the rank that asked */
-    char *spawner;         /* kvsname of the job that spawned this one */
-    uint32_t spawner_rank; /* that asked */
-    enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
-    char *way_why;         /* the reason, a sentence; NULL: not chosen yet */
-    bool misled;           /* it needs another way than --mpi says */
-    bool offers_pmix;      /* MPI_PMIX because nothing proves which MPI its programs use */
-    const char *unasked;   /* an MPI in a rank's memory, though no rank has asked; NULL: none */
-    bool yields;           /* its ranks yield their processor while they wait */
-    struct binding *bound; /* processors of its ranks here; NULL: all that pmirun may use */
-    char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
-    struct early *early;   /* the pairs that its ranks find before they put; NULL: none */
-    struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
-    struct gather *gather; /* its Allgathers; NULL: none yet */
+    uint32_t spawn_node;    /* head: of the rank that asked */
+    char *spawner;          /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank;  /* that asked */
+    enum mpi_mode mpi;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
+    char *mpi_reason;       /* the reason, a sentence; NULL: not chosen yet */
+    bool wrong_mpi;         /* it needs another mode than --mpi has asked for */
+    bool offers_pmix;       /* MPI_PMIX because nothing proves which MPI its programs use */
+    const char *silent_mpi; /* an MPI in a rank's memory, though no rank has asked; NULL: none */
+    bool yields;            /* its ranks yield their processor while they wait */
+    struct binding *bound;  /* processors of its ranks here; NULL: all that pmirun may use */
+    char **vars;            /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
+    struct early *early;    /* the pairs that its ranks find before they put; NULL: none */
+    struct table *table;    /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather;  /* its Allgathers; NULL: none yet */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -102,12 +102,12 @@ struct job {
 struct job_plan {
     struct app *apps;
     uint32_t n_apps;
-    const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    char *spawner; /* kvsname of the job that spawned it; NULL: none */
     uint32_t spawner_rank;
-    const char *kvsname; /* NULL: a new one */
-    uint32_t number;     /* when a kvsname is given */
-    uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
-    enum mpi_way way;    /* MPI_AUTO: to be chosen */
+    char *kvsname;     /* NULL: a new one */
+    uint32_t number;   /* when a kvsname is given */
+    uint32_t *node_of; /* by rank, becomes the job's; NULL: all here */
+    enum mpi_mode mpi; /* MPI_AUTO: to be chosen */
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
@@ -125,17 +125,6 @@ struct stuck {
     struct rank *gone;  /* NULL: none, or it is decided */
     uint32_t coll, why; /* PMIWIRE_COLL_*, PMIWIRE_GONE_* */
     uint64_t since_ns;
-};
-
-/* Processes that outlive their rank. */
-struct leftovers {
-    pid_t *inherited; /* children of this process before main(): not pmirun's */
-    size_t n_inherited;
-    uint32_t n_serving;  /* ranks that they have outlived and whose connection they use */
-    uint32_t n_said;     /* lines about those that were ended */
-    struct timer filter; /* until then they may end by themselves; not set: ranks still run */
-    struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
-    bool clean;          /* no process of ours is left */
 };
 
 /* Times of events, ns since the start; 0: has not happened. */
@@ -168,6 +157,7 @@ struct jobs {
     int status; /* exit status so far */
     bool status_set;
     bool stopping;
+    bool to_end_ranks;    /* jobs_progress() has to order their end */
     bool hasty;           /* a signal or --timeout ends it: it waits for no reader after `drain` */
     int last_signal;      /* forwarded last to the ranks, 0: none */
     struct timer kill;    /* SIGKILL follows; not set: not planned */
@@ -180,7 +170,7 @@ struct jobs {
 };
 
 void jobs_init(struct jobs *jobs, const struct options *opt); /* all-zero but for its pointers */
-/* NULL, and *err. Takes plan->node_of. */
+/* NULL, and *err. Takes plan->node_of; once it exists, a spawned job owns its programs. */
 struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err);
 /* The command line's. Exits on failure. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
@@ -188,49 +178,23 @@ struct job *job_by_number(const struct jobs *jobs, uint32_t number);
 uint32_t job_others(const struct job *job); /* ranks here of other jobs */
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct jobs *jobs, uint32_t number);
-/* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
-void job_free_ended(struct jobs *jobs);
-void job_free(struct job *job); /* not in the list */
+/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
+ * head. */
+bool job_is_settled(const struct job *job);
+void job_free(struct job *job); /* not in the list, and no part keeps anything for it */
+void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
+/* A rank's process runs, here or on another node; all of a job's do. */
+void rank_started(struct rank *r, pid_t pid);
+void job_started(struct job *job);
+/* The queue of jobs with processes to start. */
 void job_queue(struct job *job);
-void job_rank_exited(struct rank *r, const siginfo_t *si);
-/* A rank's connection has been closed; a stream of its output has. */
-void job_rank_closed(struct rank *r);
-void job_rank_silent(struct rank *r);
-/* A spawn failed with -errno: ends the processes it started and notifies the spawner. */
-void job_abandon(struct job *job, int err);
-/* A rank entered or left init ... finalize, or called abort. */
-void job_rank_state(struct rank *r, uint32_t state);
-void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message);
-/* A collective cannot complete: a rank is gone. */
-void job_stuck(struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
-/* Decides on an abort and the like, unless another rank is about to die, which may be its cause;
- * and on a stuck collective, after a while. */
-void job_decide_end(struct jobs *jobs);
-bool job_end_is_pending(const struct jobs *jobs);  /* is there something to decide? */
-uint64_t job_decision_ns(const struct jobs *jobs); /* when, 0: there is not */
-/* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
-void job_stop(struct jobs *jobs, int status);
-/* Once GRACE_NS have passed since: SIGKILL for what still runs. */
-void job_kill_late(struct jobs *jobs);
-/* Ends everything in the same way, without setting a status. */
-void job_stop_all(struct jobs *jobs);
-/* Once the job is stopped, readers of our output have 2 * GRACE_NS. */
-void job_hasten(struct jobs *jobs);
-/* Does its end wait for no reader of our output? */
-bool job_is_hasty(const struct jobs *jobs);
-/* If it does wait: streams that are still open are read for DRAIN_NS more. */
-void job_give_time(struct jobs *jobs);
-void job_set_status(struct jobs *jobs, int status);
-void job_kill_all(struct jobs *jobs, int sig);
-void job_reap(struct jobs *jobs);
-void job_note_inherited(struct leftovers *l);
+void job_unqueue(const struct job *job);
+void jobs_unqueue_all(struct jobs *jobs);
 /* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
 #define RANK_NAME_BYTES 128
 const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES]);
-/* Ends descendants that outlived their rank. True when none is left. */
-bool job_sweep(struct jobs *jobs);
 
 #endif

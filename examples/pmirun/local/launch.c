@@ -11,17 +11,13 @@
 #include "guard.h"
 #include "input.h"
 #include "job.h"
+#include "job_end.h"
 #include "loop.h"
-#include "mpir.h"
 #include "output.h"
 #include "pmi.h"
 #include "port.h"
 #include "program.h"
-#include "progress.h"
-#include "role.h"
 #include "signals.h"
-#include "spawn.h"
-#include "timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,30 +59,32 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
     jobs->launcher = l;
 }
 
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 {
     struct fleet *fleet = &l->fleet;
     struct rlimit now;
-    uint64_t n = n_more, spare;
+    uint64_t n = n_more, need, spare;
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
-        return 0;
+        return NULL;
     for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
     /* One flight is enough: more only make a start faster. */
-    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + l->output->n_streams +
-            l->jobs->pmi->n_conns;
-    *need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
-                  (l->jobs->opt->errfile != NULL));
-    *have = now.rlim_cur;
-    if (*need > *have)
-        return -EMFILE;
-    spare = (*have - *need) / SLOTS;
+    need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + n_fds + l->output->n_streams +
+           l->jobs->pmi->n_conns;
+    need += n * ((l->jobs->opt->stdin_rank == STDIN_ALL) + (l->jobs->opt->outfile != NULL) +
+                 (l->jobs->opt->errfile != NULL));
+    if (need > now.rlim_cur)
+        return xprintf("%llu processes need %llu descriptors, the limit is %llu: raise it (ulimit "
+                       "-n)",
+                       (unsigned long long)n_more, (unsigned long long)need,
+                       (unsigned long long)now.rlim_cur);
+    spare = (now.rlim_cur - need) / SLOTS;
     if (spare + 1 < fleet->n) {
         launch_land_all(l);
         fleet_shrink(fleet, (unsigned)spare + 1);
     }
-    return 0;
+    return NULL;
 }
 
 /* ---- landing ---- */
@@ -224,11 +222,8 @@ static int launch_rank(struct launcher *l, struct rank *r)
 
     if (pid < 0)
         return pid;
-    r->pid = pid;
     guard_add(l->jobs->guard, pid);
-    r->state = RANK_RUNNING;
-    r->job->n_live++;
-    l->jobs->n_live++;
+    rank_started(r, pid);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
@@ -239,15 +234,9 @@ static int launch_rank(struct launcher *l, struct rank *r)
     if (output_attach(l->output, &r->out, e.out) != 0 ||
         output_attach(l->output, &r->err, e.err) != 0 ||
         (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
-        say("out of memory or descriptors: stopping the job");
+        log_message("out of memory or descriptors: stopping the job");
         job_stop(l->jobs, STATUS_RESOURCES);
     }
-    timeline_rank(l->jobs->timeline, r, TIMELINE_LAUNCH, 0);
-    progress_count(l->jobs->progress, PROGRESS_STARTED);
-    if (l->jobs->agent)
-        agent_report_rank(l->jobs->agent, MSG_STARTED, r, (uint32_t)pid);
-    else
-        trace("%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -274,15 +263,17 @@ static void explain_no_process(const struct rank *r, int err)
     rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
-        say("cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
+        log_message(
+            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
             name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else if (err == EMFILE || err == ENFILE) {
-        say("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
-            r->job->n_ranks, strerror(err));
+        log_message("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job",
+                    name, r->job->n_ranks, strerror(err));
     } else {
-        say("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks, strerror(err));
+        log_message("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
+                    strerror(err));
     }
 }
 
@@ -291,15 +282,14 @@ static void launch_failed(struct launcher *l, const struct rank *r, int err, enu
     char name[RANK_NAME_BYTES];
     const char *what, *why;
 
-    l->jobs->launch = NULL;
-    l->jobs->launch_tail = &l->jobs->launch;
+    jobs_unqueue_all(l->jobs);
     if (stage == STAGE_NONE) {
         explain_no_process(r, err);
         job_stop(l->jobs, STATUS_RESOURCES);
         return;
     }
     what = what_failed(r->app, err, stage, &why);
-    say("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
+    log_message("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
     job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
@@ -309,37 +299,11 @@ static void spawn_failed(struct job *job, const struct rank *r, int err, enum st
     char name[RANK_NAME_BYTES];
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
-    say("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
-    job_abandon(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    log_message("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
+    job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 /* ---- the queue ---- */
-
-static void take_from_queue(struct launcher *l, const struct job *job)
-{
-    struct job **p = &l->jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (!*p)
-        return;
-    *p = job->next_launch;
-    if (!*p)
-        l->jobs->launch_tail = p;
-}
-
-static void job_launched(struct launcher *l, struct job *job)
-{
-    take_from_queue(l, job);
-    if (job->number == 0)
-        l->jobs->at.launch_end = run_ns();
-    if (l->jobs->agent)
-        agent_report(l->jobs->agent, MSG_LAUNCHED, job->number);
-    else if (job->spawned)
-        spawn_launched(job, 0);
-    else
-        mpir_publish(job);
-}
 
 /* No rank of the program is left to be started: the flights land, and what they share is freed. */
 static void app_launched(struct launcher *l)
@@ -356,7 +320,6 @@ void launch_drop(struct launcher *l, struct job *job)
     if (!l) /* a head */
         return;
     launch_land_all(l);
-    take_from_queue(l, job);
     for (uint32_t i = 0; i < job->n_apps; i++)
         if (l->app == &job->apps[i])
             app_launched(l);
@@ -416,8 +379,10 @@ static void launch_next(struct launcher *l)
         give_up(l, job, r, -rc, STAGE_NONE);
     else if (l->failed)
         handle_failure(l);
-    else if (!l->jobs->stopping && last)
-        job_launched(l, job);
+    else if (!l->jobs->stopping && last) {
+        job_unqueue(job);
+        job_started(job);
+    }
 }
 
 bool launch_some(struct launcher *l)

@@ -21,13 +21,13 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
 bool launch_some(struct launcher *l);
 /* Waits until no child shares our memory. Call it before a signal is sent to a rank. */
 void launch_land_all(struct launcher *l);
-/* Stops starting the processes of a job, and drops all pointers to it. */
+/* Drops all pointers to a job that is no longer in the queue. */
 void launch_drop(struct launcher *l, struct job *job);
 /* Notes the children that left our memory, and handles a program that could not be executed. Call
  * it before ranks are reaped. */
 void launch_settle(struct launcher *l);
-/* Checks the limit on descriptors for n more processes. 0 or -EMFILE; *need: in all, *have: the
- * limit. */
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have);
+/* Checks the limit on descriptors for n more processes, and n_fds besides. NULL, or a sentence to
+ * be freed. */
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds);
 
 #endif

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "loop.h"
 
+#include "job_end.h"
 #include "launch.h"
 #include "pmirun.h"
+#include "rank_end.h"
 
 #include <errno.h>
 #include <string.h>
@@ -89,7 +91,7 @@ static bool job_is_finished(struct jobs *jobs, struct output *output)
     /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
     if (output->n_streams && !jobs->stopping && !left->sweep.at && !timer_passed(&left->filter))
         return false;
-    if (!job_sweep(jobs))
+    if (!leftovers_end(jobs))
         return false;
     if (timer_passed(&jobs->drain)) {
         if (job_is_hasty(jobs))
@@ -119,7 +121,7 @@ int loop_run(struct pmirun *pr)
 
         loop.now_ns = clock_ns();
         timers_run();
-        job_kill_late(jobs);
+        jobs_progress(jobs);
         if (!more && job_is_finished(jobs, &pr->output)) {
             output_flush(&pr->output);
             if ((!output_pending(&pr->output) || job_is_hasty(jobs)) && nodes_ended(jobs))
@@ -137,11 +139,13 @@ int loop_run(struct pmirun *pr)
             if (src->fd >= 0) /* else closed earlier in this batch */
                 src->event(src->of, src, ev[i].events);
         }
-        if (n < BATCH) /* else more events wait */
+        if (n < BATCH && job_end_is_pending(jobs)) { /* else more events wait */
+            ranks_reap(jobs);
             job_decide_end(jobs);
+        }
         flush_all(pr);
         pmi_free_closed(&pr->pmi);
-        job_free_ended(jobs);
+        jobs_free_ended(jobs);
         nodes_free_closed(jobs);
     }
 }

@@ -14,6 +14,7 @@
 #include "folder.h"
 #include "host.h"
 #include "job.h"
+#include "job_end.h"
 #include "launch.h"
 #include "loop.h"
 #include "ompi_binding.h"
@@ -200,11 +201,12 @@ static void note_list(const struct app *app, char *interp, struct found *f)
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);
         if (!all)
-            say("warning: %s --list %s does not end or prints too much: the libraries of %s are "
+            log_message(
+                "warning: %s --list %s does not end or prints too much: the libraries of %s are "
                 "ignored; choose with --mpi",
                 interp, app->path, app->path);
     } else {
-        trace("%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
+        log_verbose("%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
     }
     free(text);
 }
@@ -252,7 +254,8 @@ static void note_programs(struct job *job, struct found *f)
             note_program(app, job->jobs->opt->mpi != MPI_PMI, f);
     }
     if (f->n_unasked)
-        say("warning: %u s were not enough to find the job's libraries: those of %u programs are "
+        log_message(
+            "warning: %u s were not enough to find the job's libraries: those of %u programs are "
             "ignored; choose with --mpi",
             limit_s, f->n_unasked);
 }
@@ -328,8 +331,8 @@ static int set_openmpi(struct folders *folders, struct job *job, char **why)
     }
     shm = folder_get(folders, FOLDER_SHM);
     if (!shm) {
-        trace("cannot make a folder in %s: %s; memory that ranks share is in %s",
-              folder_where(FOLDER_SHM), strerror(errno), tmp);
+        log_verbose("cannot make a folder in %s: %s; memory that ranks share is in %s",
+                    folder_where(FOLDER_SHM), strerror(errno), tmp);
         shm = tmp;
     }
     job_var(job, xprintf("OMPI_MCA_orte_tmpdir_base=%s", tmp));
@@ -381,14 +384,14 @@ const char *mpi_detect_name(const struct job *job)
 {
     static const char *const names[] = {"auto", "pmi", "openmpi", "pmix"};
 
-    return names[job->way];
+    return names[job->mpi];
 }
 
 /* A sentence for the user, which never has a quote in it: it becomes a text in JSON. */
-static void set_way(struct job *job, enum mpi_way way, const char *because)
+static void set_mpi(struct job *job, enum mpi_mode mode, const char *because)
 {
-    job->way = way;
-    job->way_why = xprintf("%s", because);
+    job->mpi = mode;
+    job->mpi_reason = xprintf("%s", because);
 }
 
 /* The programs name neither Open MPI nor PMIx. A spawned job speaks what its spawner speaks. */
@@ -397,12 +400,12 @@ static void choose_unproven(struct job *job, const struct found *f)
     const char *no_pmix;
 
     if (!f->unproven || job->spawned) {
-        set_way(job, MPI_PMI, "no program names Open MPI or PMIx");
+        set_mpi(job, MPI_PMI, "no program names Open MPI or PMIx");
     } else if (host_available(&no_pmix)) {
         job->offers_pmix = true;
-        set_way(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
+        set_mpi(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
     } else {
-        set_way(job, MPI_PMI, no_pmix);
+        set_mpi(job, MPI_PMI, no_pmix);
     }
 }
 
@@ -419,18 +422,18 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     libpmi = f->openmpi && f->openmpi4 && has_component(f) ? find_libpmi() : NULL;
     if (libpmi) {
         free(libpmi);
-        set_way(job, MPI_OPENMPI,
+        set_mpi(job, MPI_OPENMPI,
                 "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
                 "component for Flux");
     } else if (host_available(&no_pmix)) {
-        set_way(job, MPI_PMIX,
+        set_mpi(job, MPI_PMIX,
                 !f->openmpi    ? "a program needs libpmix or PRRTE"
                 : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
                                  "5)"
                                : "a program needs Open MPI 4, and its component for Flux or our "
                                  "libpmi is missing");
     } else if (job->n_ranks == 1) {
-        set_way(job, MPI_PMI,
+        set_mpi(job, MPI_PMI,
                 "a program needs PMIx, which is missing, but the job has one process");
     } else {
         *why = xprintf("a program needs %s, and this pmirun has no PMIx: %s; --mpi pmi starts it "
@@ -441,26 +444,26 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     return 0;
 }
 
-static int choose_as_told(struct job *job, enum mpi_way way, char **why)
+static int choose_as_told(struct job *job, enum mpi_mode mode, char **why)
 {
     const char *no_pmix;
 
-    if (way == MPI_PMIX && !host_available(&no_pmix)) {
+    if (mode == MPI_PMIX && !host_available(&no_pmix)) {
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
-    set_way(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
+    set_mpi(job, mode, job->mpi != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
     return 0;
 }
 
-/* What the way takes before the ranks' places are known. */
-static int set_way_vars(struct mpi_detect *d, struct job *job, char **why)
+/* What this takes before the ranks' places are known. */
+static int set_mpi_vars(struct mpi_detect *d, struct job *job, char **why)
 {
-    int status = job->way != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
+    int status = job->mpi != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
 
-    if (status == 0 && job->way == MPI_OPENMPI)
+    if (status == 0 && job->mpi == MPI_OPENMPI)
         status = set_flux(job, why);
-    if (status == 0 && job->way != MPI_PMI)
+    if (status == 0 && job->mpi != MPI_PMI)
         topology_vars(d->topology, job);
     return status;
 }
@@ -469,9 +472,9 @@ static int set_way_vars(struct mpi_detect *d, struct job *job, char **why)
 static int withdraw_pmix(struct job *job, char **why)
 {
     host_job_over(job->number);
-    free(job->way_why);
-    job->way = MPI_PMI;
-    job->way_why = *why;
+    free(job->mpi_reason);
+    job->mpi = MPI_PMI;
+    job->mpi_reason = *why;
     job->offers_pmix = false;
     *why = NULL;
     return 0;
@@ -482,35 +485,39 @@ static void look_at_ranks(void *of);
 int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 {
     struct agent *agent = job->jobs->agent;
-    enum mpi_way way = job->way != MPI_AUTO ? job->way : job->jobs->opt->mpi;
+    enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
     struct found f = {0};
     int status;
 
-    if (way != MPI_PMIX)
+    if (mode != MPI_PMIX)
         note_programs(job, &f);
-    status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
+    status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
     if (status == 0)
-        status = set_way_vars(d, job, why);
+        status = set_mpi_vars(d, job, why);
     if (status && job->offers_pmix)
         status = withdraw_pmix(job, why);
     if (status == 0)
         status = bind_job(d->topology, job, why);
-    if (status == 0 && job->way == MPI_OPENMPI)
+    if (status == 0 && job->mpi == MPI_OPENMPI)
         status = put_places(job, why);
-    if (status == 0 && job->way == MPI_PMIX) {
+    if (status == 0 && job->mpi == MPI_PMIX) {
         status = host_job(job, why);
         if (status && job->offers_pmix)
             status = withdraw_pmix(job, why);
     }
     if (status)
         return status;
-    job->misled = f.openmpi && (way == MPI_PMI || (way == MPI_OPENMPI && !f.openmpi4));
-    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->misled &&
-        (job->way == MPI_PMI || job->offers_pmix) &&
+    job->wrong_mpi = f.openmpi && (mode == MPI_PMI || (mode == MPI_OPENMPI && !f.openmpi4));
+    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
+        (job->mpi == MPI_PMI || job->offers_pmix) &&
         (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
         timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
     if (agent)
-        agent_report_mpi(agent, job);
+        agent_report(agent, MSG_CHOSE,
+                     &(struct report){.job = job->number,
+                                      .value = job->mpi,
+                                      .detail = job->wrong_mpi,
+                                      .text = job->mpi_reason});
     else
         mpi_detect_report(job);
     return 0;
@@ -518,11 +525,12 @@ int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 
 void mpi_detect_report(const struct job *job)
 {
-    trace("job %u: --mpi %s: %s", job->number, mpi_detect_name(job), job->way_why);
-    if (job->misled && job->number == 0)
-        say("warning: a program is linked with Open MPI%s: each process starts as rank 0 of 1; "
+    log_verbose("job %u: --mpi %s: %s", job->number, mpi_detect_name(job), job->mpi_reason);
+    if (job->wrong_mpi && job->number == 0)
+        log_message(
+            "warning: a program is linked with Open MPI%s: each process starts as rank 0 of 1; "
             "remove --mpi %s",
-            job->way == MPI_PMI ? ", which does not speak PMI by itself"
+            job->mpi == MPI_PMI ? ", which does not speak PMI by itself"
                                 : " 5, which has no component for Flux",
             mpi_detect_name(job));
 }
@@ -579,13 +587,14 @@ static bool has_asked(const struct job *job)
     return false;
 }
 
-static void warn_unasked(struct job *job, const char *when)
+static void warn_silent_mpi(struct job *job, const char *when)
 {
-    say("warning: a process of the job has loaded %s, but no rank has used PMI or PMIx%s: each "
+    log_message(
+        "warning: a process of the job has loaded %s, but no rank has used PMI or PMIx%s: each "
         "may run as rank 0 of 1; does what starts the program clear its environment (PMI_*, "
         "PMIX_*)? Else choose with --mpi",
-        job->unasked, when);
-    job->unasked = NULL;
+        job->silent_mpi, when);
+    job->silent_mpi = NULL;
 }
 
 /* Looks for an MPI in the ranks' memory while none of them has asked for PMI or PMIx. Open MPI
@@ -600,21 +609,22 @@ static void look_at_ranks(void *of)
     uint32_t i;
 
     if (has_asked(job) || d->jobs->stopping) {
-        job->unasked = NULL;
+        job->silent_mpi = NULL;
         return;
     }
     launch_land_all(
         d->jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
-    for (i = 0; i < job->n_local && !job->unasked; i++)
+    for (i = 0; i < job->n_local && !job->silent_mpi; i++)
         if (job->ranks[i].state == RANK_RUNNING)
-            job->unasked = mapped_below(job->ranks[i].pid, &n);
-    if (job->unasked == OPENMPI && job->way == MPI_PMI && d->jobs->opt->mpi == MPI_AUTO) {
-        say("%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
+            job->silent_mpi = mapped_below(job->ranks[i].pid, &n);
+    if (job->silent_mpi == OPENMPI && job->mpi == MPI_PMI && d->jobs->opt->mpi == MPI_AUTO) {
+        log_message(
+            "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
             "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
-            rank_name(&job->ranks[i - 1], name), job->unasked, job->way_why);
+            rank_name(&job->ranks[i - 1], name), job->silent_mpi, job->mpi_reason);
         job_stop(d->jobs, STATUS_NOEXEC);
-    } else if (job->unasked && since_ns >= WARN_S * NS_PER_S) {
-        warn_unasked(job, " yet");
+    } else if (job->silent_mpi && since_ns >= WARN_S * NS_PER_S) {
+        warn_silent_mpi(job, " yet");
     } else {
         timer_call(&d->look, loop.now_ns + since_ns, look_at_ranks, d);
     }
@@ -623,5 +633,5 @@ static void look_at_ranks(void *of)
 void mpi_detect_ended(struct job *job)
 {
     if (!has_asked(job) && !job->jobs->stopping)
-        warn_unasked(job, "");
+        warn_silent_mpi(job, "");
 }

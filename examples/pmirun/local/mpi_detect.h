@@ -25,7 +25,7 @@ struct mpi_detect {
     struct timer look;         /* for an MPI that a script hides */
 };
 
-/* Before the first rank of the job is launched here: sets job->way, job->way_why, job->vars and
+/* Before the first rank of the job is launched here: sets job->mpi, job->mpi_reason, job->vars and
  * job->bound.
  * 0, or a STATUS_* and *why, a sentence to be freed. */
 int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why);

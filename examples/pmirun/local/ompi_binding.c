@@ -5,6 +5,7 @@
 
 #include "bind.h"
 #include "job.h"
+#include "job_end.h"
 #include "table.h"
 
 #include <errno.h>
@@ -55,9 +56,10 @@ static bool are_short(const struct job *job)
         if (!locality)
             return false;
         if (strlen(locality) > VALUE_BYTES * 3 / 4 - 32) {
-            trace("Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
-                  "for a value",
-                  job->ranks[i].number, strlen(locality));
+            log_verbose(
+                "Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
+                "for a value",
+                job->ranks[i].number, strlen(locality));
             return false;
         }
     }
@@ -112,8 +114,8 @@ void early_release(struct job *job)
     }
     early_free(job);
     if (err) {
-        say("cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
-            any_strerror(err));
+        log_message("cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
+                    any_strerror(err));
         job_stop(job->jobs, STATUS_RESOURCES);
     }
 }

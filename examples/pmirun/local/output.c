@@ -13,6 +13,7 @@
 #include "output.h"
 
 #include "job.h"
+#include "job_end.h"
 #include "progress.h"
 #include "role.h"
 
@@ -146,10 +147,10 @@ static void sink_died(struct output *o, struct sink *sk, int err)
     if (sk == &o->err)
         return;
     if (err == EPIPE) {
-        trace("the reader of %s has closed it", sk->name);
+        log_verbose("the reader of %s has closed it", sk->name);
         job_stop(o->jobs, STATUS_SIGNAL + SIGPIPE);
     } else {
-        say("cannot write to %s: %s", sk->name, strerror(err));
+        log_message("cannot write to %s: %s", sk->name, strerror(err));
         job_stop(o->jobs, STATUS_OUTPUT);
     }
 }
@@ -314,8 +315,8 @@ static bool begin_stream(struct output *o, struct stream *st, const char *patter
     name = file_name(o, pattern, st->rank);
     sk = file_open(o, name);
     if (!sk) {
-        say("cannot open %s for the output of %s: %s; stopping the job", name,
-            rank_name(st->rank, text), strerror(errno));
+        log_message("cannot open %s for the output of %s: %s; stopping the job", name,
+                    rank_name(st->rank, text), strerror(errno));
         free(name);
         return false;
     }
@@ -497,7 +498,7 @@ static void on_stream(void *of, struct source *src, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) { /* lost output is an error */
-        say("cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
+        log_message("cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
         job_set_status(o->jobs, STATUS_OUTPUT);
     }
     if (n <= 0) {
@@ -541,8 +542,6 @@ void output_close(struct output *o, struct stream *st)
     st->part = NULL;
     st->part_cap = 0;
     o->n_streams--;
-    if (st->rank)
-        job_rank_silent(st->rank);
 }
 
 static void on_sink_room(void *of, struct source *src, uint32_t events)

@@ -5,8 +5,8 @@
 #include "pmi.h"
 
 #include "gather.h"
-#include "host.h"
 #include "job.h"
+#include "job_end.h"
 #include "port.h"
 #include "role.h"
 #include "spawn.h"
@@ -45,15 +45,15 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     struct pmi *pmi = ctx;
     struct conn *c = who->cookie;
 
-    /* job.c decides about the end of a connection when its process has ended. */
+    /* job_end.c decides about the end of a connection when its process has ended. */
     if (code == PMIWIRE_EEOF || pmi->jobs->stopping || (c && c->n_diags > MAX_DIAGS))
         return;
     if (c && !c->rank && !port_may_complain(pmi->port))
         return;
     if (c && c->n_diags++ == MAX_DIAGS)
-        say("rank %d: its further PMI errors are not shown", (int)who->rank);
+        log_message("rank %d: its further PMI errors are not shown", (int)who->rank);
     else
-        say("%s", text);
+        log_message("%s", text);
 }
 
 static void on_pmi_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
@@ -76,6 +76,15 @@ static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exit
     text[n] = '\0';
     if (c && c->rank)
         job_rank_aborted(c->rank, exitcode, text);
+}
+
+static int on_pmi_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                        uint64_t token)
+{
+    struct pmi *pmi = ctx;
+    const struct conn *c = who->cookie;
+
+    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
 }
 
 static void on_pmi_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
@@ -119,7 +128,7 @@ static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32
         agent_report_lost(jobs->agent, node, "it is gone");
         return;
     }
-    say("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    log_message("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
     job_stop(jobs, STATUS_RESOURCES);
 }
 
@@ -130,7 +139,6 @@ static void pmi_tick(void *of)
     struct pmi *pmi = of;
 
     pmiwire_server_tick(pmi->server, loop.now_ns);
-    host_tick();
     timer_call(&pmi->tick, loop.now_ns + TICK_NS, pmi_tick, pmi);
 }
 
@@ -143,7 +151,7 @@ int pmi_init(struct pmi *pmi)
         .identify = port_identify,
         .state = on_pmi_state,
         .abort = on_pmi_abort,
-        .spawn = spawn_request,
+        .spawn = on_pmi_spawn,
         .put = table_on_put,
         .find = table_on_find,
         .merge = table_on_merge,
@@ -246,9 +254,8 @@ int pmi_add_job(struct pmi *pmi, struct job *job)
 
 void pmi_remove_job(struct job *job)
 {
-    if (job->way == MPI_PMIX)
-        host_job_over(job->number);
-    pmiwire_server_job_remove(job->server, job->id);
+    if (job->server) /* else it could not be added */
+        pmiwire_server_job_remove(job->server, job->id);
     table_destroy(job);
     gather_destroy(job);
 }
@@ -306,8 +313,6 @@ static void close_conn(struct pmi *pmi, struct conn *c)
         c->next = pmi->closed;
         pmi->closed = c;
     }
-    if (c->rank)
-        job_rank_closed(c->rank);
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
@@ -399,8 +404,8 @@ static size_t conn_write(const struct options *opt, struct conn *c)
             /* The client is gone; pmirun still reads its earlier bytes, then the end. If the client
              * lives all the same, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
-                say("cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
-                    strerror(errno));
+                log_message("cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
+                            strerror(errno));
             shutdown(c->src.fd, SHUT_WR);
             pmiwire_conn_sent(c->wire, n);
         } else {
@@ -425,8 +430,8 @@ static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
 
     pmiwire_conn_query(c->wire, &info);
     if (info.state == PMIWIRE_CONN_FAILED) {
-        trace("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
-              pmiwire_strerror(info.error));
+        log_verbose("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
+                    pmiwire_strerror(info.error));
         close_conn(pmi, c);
     } else if ((n > 0) != c->armed) {
         loop_mod(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);

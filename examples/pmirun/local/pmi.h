@@ -40,7 +40,7 @@ struct pmi {
     struct port *port;         /* --pmi-port */
     struct mpi_detect *detect; /* for jobs that ranks spawn */
     struct pmiwire_server *server;
-    struct timer tick;   /* of the engine, and of PMIx, every half second */
+    struct timer tick;   /* of the engine, every half second */
     struct conn *ready;  /* with something to write */
     struct conn *closed; /* closed in this batch of events */
     uint64_t n_conns;    /* open */

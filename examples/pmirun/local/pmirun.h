@@ -8,7 +8,7 @@
  * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
  * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
  * (port.c) and the terminal (input.c). libpmiwire's server engine does the protocol; pmirun
- * starts processes (launch.c, spawn.c) and ends them (job.c).
+ * starts processes (launch.c, spawn.c) and ends them (job_end.c decides, rank_end.c acts).
  *
  * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the
  * command line is their *head* (role.h, multinode/):

@@ -98,8 +98,8 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++port->n_bad_ids == MAX_BAD_IDS && port->listener.fd >= 0) {
-            say("closing the PMI port: too many connections with a wrong PMI_ID, and the "
-                "kernel does not report their owners");
+            log_message("closing the PMI port: too many connections with a wrong PMI_ID, and the "
+                        "kernel does not report their owners");
             loop_close(&port->listener);
         }
         return PMIWIRE_ENOENT;
@@ -120,11 +120,11 @@ bool port_may_complain(struct port *port)
     if (n <= MAX_COMPLAINTS)
         return true;
     if (n == MAX_COMPLAINTS + 1)
-        say("further errors of unidentified clients are only counted");
+        log_message("further errors of unidentified clients are only counted");
     while (shown < n)
         shown *= 10;
     if (shown == n)
-        say("%llu errors of unidentified clients", (unsigned long long)n);
+        log_message("%llu errors of unidentified clients", (unsigned long long)n);
     return false;
 }
 
@@ -182,7 +182,7 @@ static bool admit_peer(struct port *port, const struct sockaddr_in *addr, bool *
         return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {
         if (port_may_complain(port))
-            say("a connection from user %lld is refused", (long long)owner);
+            log_message("a connection from user %lld is refused", (long long)owner);
         return false;
     }
     *is_ours = owner >= 0;
@@ -210,7 +210,7 @@ static void on_port_connection(void *of, struct source *src, uint32_t events)
         c = pmi_new_conn(port->pmi, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
             if (port_may_complain(port))
-                say("cannot accept a connection: %s", any_strerror(err));
+                log_message("cannot accept a connection: %s", any_strerror(err));
             close(fd);
             continue;
         }

@@ -61,7 +61,7 @@ static bool is_stale(const struct job *job, const char *var)
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
         if (has_prefix(var, prefixes[i]))
             return true;
-    return job->way == MPI_OPENMPI &&
+    return job->mpi == MPI_OPENMPI &&
            (has_prefix(var, "FLUX_JOB_ID=") || has_prefix(var, "FLUX_PMI_LIBRARY_PATH="));
 }
 
@@ -96,7 +96,7 @@ static bool passes_variable(const struct app *app, const char *var)
 
 static uint32_t count_own(const struct job *job, bool use_port)
 {
-    return 2u + use_port + (job->way == MPI_PMIX) + (job->bound != NULL);
+    return 2u + use_port + (job->mpi == MPI_PMIX) + (job->bound != NULL);
 }
 
 static size_t count_vars(char *const *vars)
@@ -169,7 +169,7 @@ void rank_env_make(struct rank_env *own, const struct app_env *env, const struct
     own->vars[n++] = own->local;
     if (use_port)
         own->vars[n++] = own->id;
-    if (r->job->way == MPI_PMIX)
+    if (r->job->mpi == MPI_PMIX)
         own->vars[n++] = own->pmix;
     if (r->job->bound)
         own->vars[n++] = r->job->bound->vars[r - r->job->ranks];

@@ -2,14 +2,13 @@
 /*
  * The role of this pmirun: alone, or on several nodes a head (jobs->head) or an agent
  * (jobs->agent). The code of one node (local/) calls only these functions of the code of several
- * (multinode/); multinode/nodes_none.c has them in builds without libsodium, where both are always
- * NULL.
+ * (multinode/).
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node
- * handles an event of its own: job.c decides what an exit means, output.c makes lines and labels.
- * The head orders its agents to signal and end ranks. So the role matters only where code touches a
- * process: to start it, to signal it, to read its bytes.
+ * handles an event of its own: job_end.c decides what an exit means, output.c makes lines and
+ * labels. The head orders its agents to signal and end ranks. So the role matters only where code
+ * touches a process: to start it, to signal it, to read its bytes.
  */
 #ifndef PMIRUN_ROLE_H
 #define PMIRUN_ROLE_H
@@ -25,6 +24,7 @@
 #include "message.h"
 
 struct agent;
+struct app;
 struct head;
 struct job;
 struct jobs;
@@ -49,21 +49,14 @@ void nodes_stop(const struct jobs *jobs);  /* frees everything before the exit *
 
 /* ---- an agent's reports to its head ---- */
 
-uint32_t agent_node(const struct agent *a);                             /* its number */
-bool agent_report_text(struct agent *a, const char *text, size_t n);    /* false: it has no head */
-void agent_report(struct agent *a, enum message what, uint32_t number); /* one with a number */
-/* MSG_STARTED its pid, MSG_STATE its PMIWIRE_CONN_*. */
-void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value);
-void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text);
-void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si);
-void agent_report_spawn_failed(struct agent *a, const struct job *job, int err);
+uint32_t agent_node(const struct agent *a);                          /* its number */
+bool agent_report_text(struct agent *a, const char *text, size_t n); /* false: it has no head */
+void agent_report(struct agent *a, enum message what, const struct report *r);
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
 void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
-void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
-                 uint64_t token);
-/* A collective cannot complete: this rank is gone. */
-void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why);
-void agent_report_mpi(struct agent *a, const struct job *job); /* which way its ranks here go */
+/* The request's programs, and its pairs. */
+void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                 const struct pmiwire_spawn *req, uint64_t token);
 /* Sends a frame to another node, of the server's exchange or the PMIx host. 0, or 1: the queue is
  * full; the server and the host hear when it has room. agent_report_lost(): the node is out of
  * reach. */

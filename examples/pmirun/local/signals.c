@@ -4,8 +4,10 @@
 #include "signals.h"
 
 #include "job.h"
+#include "job_end.h"
 #include "output.h"
 #include "progress.h"
+#include "rank_end.h"
 #include "role.h"
 
 #include <errno.h>
@@ -58,18 +60,19 @@ static void on_end_timeout(void *of)
     if (s->jobs->stopping || s->jobs->n_live == 0)
         return;
     if (s->jobs->last_signal == SIGINT) {
-        say("%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
-            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks);
+        log_message("%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
+                    (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks);
     } else {
-        say("%llu of %llu processes still run %u s after SIGTERM; stopping the job",
-            (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks, TERM_S);
+        log_message("%llu of %llu processes still run %u s after SIGTERM; stopping the job",
+                    (unsigned long long)s->jobs->n_live, (unsigned long long)s->jobs->n_ranks,
+                    TERM_S);
         job_stop(s->jobs, STATUS_SIGNAL + SIGTERM);
     }
 }
 
 static void on_end_signal(struct signals *s, int sig)
 {
-    trace("signal %d (%s)", sig, strsignal(sig));
+    log_verbose("signal %d (%s)", sig, strsignal(sig));
     if (s->jobs->agent) {
         agent_signalled(s->jobs->agent, sig);
         return;
@@ -78,7 +81,6 @@ static void on_end_signal(struct signals *s, int sig)
     job_hasten(s->jobs);
     if ((sig == SIGINT || sig == SIGTERM) && ++s->n_interrupts > 1) {
         job_stop(s->jobs, STATUS_SIGNAL + sig);
-        job_kill_all(s->jobs, SIGKILL);
         timer_set(&s->jobs->kill, loop.now_ns);
         timer_set(&s->jobs->drain, loop.now_ns);
         return;
@@ -90,7 +92,7 @@ static void on_end_signal(struct signals *s, int sig)
     if (sig == SIGINT || sig == SIGTERM)
         timer_call(&s->end, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S, on_end_timeout,
                    s);
-    job_kill_all(s->jobs, sig);
+    ranks_signal(s->jobs, sig);
 }
 
 static void on_signals(void *of, struct source *src, uint32_t events)
@@ -113,7 +115,7 @@ static void on_signals(void *of, struct source *src, uint32_t events)
         case SIGTSTP:
             if (s->jobs->agent)
                 break;
-            job_kill_all(s->jobs,
+            ranks_signal(s->jobs,
                          SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(s->output);
             progress_clear();
@@ -122,9 +124,9 @@ static void on_signals(void *of, struct source *src, uint32_t events)
             break;
         default:
             if (!s->jobs->agent) /* what is for ranks comes from the head */
-                job_kill_all(s->jobs, sig);
+                ranks_signal(s->jobs, sig);
         }
     }
     if (child)
-        job_reap(s->jobs);
+        ranks_reap(s->jobs);
 }

@@ -8,12 +8,13 @@
  * spawn, and standard error names the processes that caused it. If an execve() fails later (a
  * broken binary), pmirun kills the processes already started, and the spawn fails too.
  *
- * On several nodes an agent forwards the request to its head, which places the processes and has
- * the agents find the programs.
+ * On several nodes an agent sends the programs to its head, which places them and has the agents
+ * find them.
  */
 #define _GNU_SOURCE
 #include "spawn.h"
 
+#include "../allocation.h"
 #include "host.h"
 #include "job.h"
 #include "launch.h"
@@ -39,17 +40,6 @@ static bool str_is(struct pmiwire_str s, const char *text)
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
-static bool is_this_node(const char *host)
-{
-    char own[256] = "";
-    size_t n;
-
-    gethostname(own, sizeof(own) - 1);
-    n = strcspn(own, ".");
-    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 ||
-           strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
-}
-
 /* Adds a variable for the program: NAME=value. The last of a name counts. */
 static void add_set(struct app *app, char *assignment)
 {
@@ -60,7 +50,7 @@ static void add_set(struct app *app, char *assignment)
 
 /* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
  * ignored. */
-static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, bool is_head)
+static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, bool is_alone)
 {
     char **place = NULL;
     bool ok = true;
@@ -72,7 +62,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, 
     if (place) {
         free(*place);
         *place = copy_str(kv->value);
-    } else if (is_head && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
+    } else if (!is_alone && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
         free(app->hosts);
         app->hosts = copy_str(kv->value); /* for head_place_ranks() */
     } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
@@ -81,7 +71,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, 
         char *list = copy_str(kv->value), *save = NULL;
 
         for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
-            ok = ok && is_this_node(h);
+            ok = ok && (host_is_own(h) || strcmp(h, "127.0.0.1") == 0);
         free(list);
     }
     return ok ? NULL : "processes can be started on this node only";
@@ -100,7 +90,7 @@ static void copy_env(struct env *env, const struct env *from)
 
 /* Fills in one program. NULL, or why it cannot be started. */
 static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd,
-                            const struct app *spawner, bool is_head)
+                            const struct app *spawner, bool is_alone)
 {
     const char *why = NULL;
     int err;
@@ -117,7 +107,7 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
     if (spawner)
         copy_env(&app->env, &spawner->env);
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
-        why = apply_info(app, &cmd->info[i], is_head);
+        why = apply_info(app, &cmd->info[i], is_alone);
     if (why)
         return why;
     if (app->search) { /* MPI's `path` is where to look first */
@@ -127,59 +117,44 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
         free(app->search);
         app->search = both;
     }
-    err = is_head ? 0 : program_resolve(app); /* else where it is to run */
+    err = is_alone ? program_resolve(app) : 0; /* else where it is to run */
     return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
-}
-
-void spawn_free_apps(struct app *apps, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        for (char **p = apps[i].argv; p && *p; p++)
-            free(*p);
-        for (uint32_t k = 0; k < apps[i].n_sets; k++)
-            free(apps[i].sets[k]);
-        for (uint32_t k = 0; k < apps[i].env.n_pass; k++)
-            free(apps[i].env.pass[k]);
-        free(apps[i].env.pass);
-        free(apps[i].argv);
-        free(apps[i].sets);
-        free(apps[i].path);
-        free(apps[i].wdir);
-        free(apps[i].search);
-        free(apps[i].hosts);
-    }
-    free(apps);
 }
 
 /* MPICH and Open MPI tell the error to the rank that has asked, and to no other. */
 static void say_who_waits(const struct job *job)
 {
     if (job->n_ranks > 1)
-        say("MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
+        log_message(
+            "MPI_Comm_spawn has failed: with MPI_ERRORS_RETURN its other ranks wait for ever");
 }
 
-/* The requested programs; reports those that cannot be started, and sets *bad if there is one. */
-static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req, bool *bad)
+/* The requested programs; NULL after it has reported those that cannot be started. */
+static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req)
 {
     struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
     char name[RANK_NAME_BYTES];
+    bool bad = false;
 
     memset(apps, 0, req->n_cmds * sizeof(*apps));
-    *bad = false;
     for (uint32_t i = 0; i < req->n_cmds; i++) {
-        const char *why = make_app(&apps[i], &req->cmds[i], by->app, by->job->jobs->head);
+        const char *why = make_app(&apps[i], &req->cmds[i], by->app, !by->job->jobs->agent);
 
         if (why) {
-            *bad = true;
-            say("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
+            bad = true;
+            log_message("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
         }
     }
-    return apps;
+    if (!bad)
+        return apps;
+    say_who_waits(by->job);
+    apps_free(apps, req->n_cmds);
+    return NULL;
 }
 
 /* ---- starting them ---- */
 
-/* The nodes to start it on. NULL: this one, or none (*bad). */
+/* The nodes to start it on. NULL: this one, or none (*bad), which it has reported. */
 static uint32_t *place_spawned(const struct rank *by, const struct app *apps, uint32_t n_apps,
                                uint64_t n_procs, bool *bad)
 {
@@ -192,8 +167,8 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
-                apps[i].argv[0], apps[i].hosts);
+            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
+                        apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
     }
@@ -221,107 +196,119 @@ static int check_number(const struct rank *by, uint64_t n)
 
     if (now + n <= jobs->opt->max_spawned)
         return 0;
-    say("spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
+    log_message(
+        "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
         rank_name(by, name), (unsigned long long)n, (unsigned long long)now,
         jobs->opt->max_spawned);
     return -EDQUOT;
 }
 
-int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
-                uint64_t token, const struct msg_in *preputs)
+/* Checks that n more processes have descriptors. 0 or -EMFILE. */
+static int check_descriptors(const struct rank *by, uint64_t n)
+{
+    const struct jobs *jobs = by->job->jobs;
+    char name[RANK_NAME_BYTES],
+        *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
+
+    if (!why)
+        return 0;
+    log_message("spawn by %s: %s", rank_name(by, name), why);
+    free(why);
+    return -EMFILE;
+}
+
+struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uint64_t token,
+                         int *err)
 {
     struct jobs *jobs = by->job->jobs;
-    uint64_t n_procs = 0, need, have;
+    struct job_plan plan = {.apps = apps,
+                            .n_apps = n_apps,
+                            .spawner = by->job->kvsname,
+                            .spawner_rank = by->number,
+                            /* who asks by PMI may have PMIx too */
+                            .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
+    struct job *job = NULL;
     char name[RANK_NAME_BYTES];
-    struct job_plan plan = {0};
-    struct job *job;
-    char *why;
-    int err, status;
-    bool bad;
+    uint64_t n = 0;
+    bool bad = false;
 
-    for (uint32_t i = 0; i < req->n_cmds; i++)
-        n_procs += req->cmds[i].maxprocs;
-    if (jobs->stopping || n_procs == 0)
-        return -EINVAL;
-    if (jobs->opt->launch == LAUNCH_STEP) {
-        say("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
-            rank_name(by, name));
-        return -ENOTSUP;
+    for (uint32_t i = 0; i < n_apps; i++)
+        n += apps[i].n_procs;
+    *err = jobs->stopping || n == 0 ? -EINVAL : 0;
+    if (*err == 0 && jobs->opt->launch == LAUNCH_STEP) {
+        log_message("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
+                    rank_name(by, name));
+        *err = -ENOTSUP;
     }
-    err = check_number(by, n_procs);
-    if (err)
-        return err;
-    if (!jobs->head && launch_check_limits(jobs->launcher, n_procs, &need, &have) != 0) {
-        say("spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
-            "(ulimit -n)",
-            rank_name(by, name), (unsigned long long)n_procs, (unsigned long long)need,
-            (unsigned long long)have);
-        return -EMFILE;
-    }
-    plan.apps = make_apps(by, req, &bad);
-    plan.n_apps = req->n_cmds;
-    plan.spawner = by->job->kvsname;
-    plan.spawner_rank = by->number;
-    plan.way = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO; /* who asks by PMI may have PMIx too */
-    plan.node_of = bad ? NULL : place_spawned(by, plan.apps, plan.n_apps, n_procs, &bad);
+    if (*err == 0)
+        *err = check_number(by, n);
+    if (*err == 0)
+        *err = check_descriptors(by, n);
+    if (*err == 0)
+        plan.node_of = place_spawned(by, apps, n_apps, n, &bad);
     if (bad) {
         say_who_waits(by->job);
         free(plan.node_of);
-        spawn_free_apps(plan.apps, req->n_cmds);
-        return -EINVAL;
+        *err = -EINVAL;
     }
-    job = job_create(jobs, &plan, &err);
+    if (*err == 0)
+        job = job_create(jobs, &plan, err);
     if (!job) {
-        spawn_free_apps(plan.apps, req->n_cmds);
-        return err;
-    }
-    for (uint32_t i = 0; !jobs->head && i < req->n_preput && err == 0; i++)
-        err = table_put(job, req->preput[i].key, req->preput[i].value);
-    if (!jobs->head && err == 0 && (status = mpi_detect_choose(detect, job, &why)) != 0) {
-        say("spawn by %s: %s", rank_name(by, name), why);
-        free(why);
-        err = status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
-    }
-    if (err) {
-        job->abandoned = true; /* job_free_ended() frees it */
-        return err;
+        apps_free(apps, n_apps);
+        return NULL;
     }
     job->spawn_token = token;
     job->spawn_node = by->node;
-    trace("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
-          by->number);
-    if (jobs->head)
-        head_launch_job(jobs->head, job, preputs);
-    else
-        job_queue(job);
-    return PMIWIRE_PENDING;
+    log_verbose("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks,
+                by->job->number, by->number);
+    return job;
+}
+
+/* On the one node. 0 or an error. */
+static int prepare_job(struct mpi_detect *detect, struct job *job, const struct rank *by,
+                       const struct pmiwire_spawn *req)
+{
+    char name[RANK_NAME_BYTES], *why;
+    int status, err = pmi_add_job(job->jobs->pmi, job);
+
+    for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
+        err = table_put(job, req->preput[i].key, req->preput[i].value);
+    if (err || (status = mpi_detect_choose(detect, job, &why)) == 0)
+        return err;
+    log_message("spawn by %s: %s", rank_name(by, name), why);
+    free(why);
+    return status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
 }
 
 int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
               uint64_t token)
 {
     struct jobs *jobs = by->job->jobs;
+    struct app *apps = jobs->stopping ? NULL : make_apps(by, req);
+    struct job *job;
+    int err;
 
-    if (jobs->stopping)
+    if (!apps)
         return -EINVAL;
     if (jobs->agent) {
-        agent_spawn(jobs->agent, by, req, token);
+        agent_spawn(jobs->agent, by, apps, req, token);
+        apps_free(apps, req->n_cmds);
         return PMIWIRE_PENDING;
     }
-    return spawn_begin(detect, by, req, token, NULL);
+    job = spawn_create(by, apps, req->n_cmds, token, &err);
+    if (!job)
+        return err;
+    err = prepare_job(detect, job, by, req);
+    if (err) {
+        job->abandoned = true; /* jobs_free_ended() frees it */
+        return err;
+    }
+    job_queue(job);
+    return PMIWIRE_PENDING;
 }
 
-int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
-                  uint64_t token)
-{
-    struct pmi *pmi = ctx;
-    const struct conn *c = who->cookie;
-
-    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
-}
-
-void spawn_launched(struct job *job, int err)
+void spawn_answer(struct job *job, int err)
 {
     const struct jobs *jobs = job->jobs;
 
@@ -330,7 +317,8 @@ void spawn_launched(struct job *job, int err)
     if (jobs->head)
         head_answer_spawn(jobs->head, job, err);
     else if (jobs->agent)
-        agent_report_spawn_failed(jobs->agent, job, err);
+        agent_report(jobs->agent, MSG_FAILED,
+                     &(struct report){.job = job->number, .value = (uint32_t)err});
     else if (job->spawn_token & HOST_TOKEN)
         host_answer(job->spawn_token, err, pmiwire_strz(job->kvsname));
     else

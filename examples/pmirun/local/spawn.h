@@ -14,20 +14,15 @@
 struct app;
 struct job;
 struct mpi_detect;
-struct msg_in;
 struct rank;
 
-void spawn_free_apps(struct app *apps, uint32_t n);
-int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
-                  uint64_t token);
-/* As spawn_request(), for a rank: here, or through the head. PMIWIRE_PENDING, or an error. */
+/* A rank asks: starts them here, or through the head. PMIWIRE_PENDING, or an error. */
 int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
               uint64_t token);
-/* Starts the processes of the request. PMIWIRE_PENDING, or an error. preputs: in a head, the
- * request's pairs as they travel to the agents. */
-int spawn_begin(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
-                uint64_t token, const struct msg_in *preputs);
-/* All processes have been started, or err. */
-void spawn_launched(struct job *job, int err);
+/* Makes a job of these programs, which it takes, to be started. NULL, and *err: refused. */
+struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uint64_t token,
+                         int *err);
+/* All processes have been started, or err: answers the spawner. */
+void spawn_answer(struct job *job, int err);
 
 #endif

@@ -42,7 +42,7 @@ static void print_json(const struct jobs *jobs, const struct pmiwire_stats_serve
         (unsigned long long)s->n_misses, (unsigned long long)s->n_fences,
         (unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
         (unsigned long long)s->kvs_bytes, (unsigned long long)s->n_failed, mpi_detect_name(first),
-        first->way_why ? first->way_why : "");
+        first->mpi_reason ? first->mpi_reason : "");
     print_text(line, (size_t)n);
 }
 
@@ -89,7 +89,8 @@ static void print_stats_table(const struct jobs *jobs, const struct pmiwire_stat
 
     put_line("pmirun: status %d, %llu processes, %u job%s; --mpi %s (%s)\n", jobs->status,
              (unsigned long long)jobs->n_ranks, jobs->n_jobs, jobs->n_jobs == 1 ? "" : "s",
-             mpi_detect_name(first), first->way_why ? first->way_why : "no process was started");
+             mpi_detect_name(first),
+             first->mpi_reason ? first->mpi_reason : "no process was started");
     put_line("  %-12s %12s %12s\n", "ms", "first", "last");
     put_times("launch", jobs->at.launch_begin, jobs->at.launch_end);
     put_times("init", jobs->at.first_init, jobs->at.last_init);

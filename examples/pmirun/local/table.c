@@ -13,6 +13,7 @@
 #include "folder.h"
 #include "gather.h"
 #include "job.h"
+#include "job_end.h"
 #include "ompi_binding.h"
 #include "pmi.h"
 
@@ -101,7 +102,7 @@ void table_create(struct job *job)
     if (rc == 0)
         rc = table_advertise(job, t);
     if (rc != 0) {
-        say("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
+        log_message("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)
             table_free(t);
         return;
@@ -130,8 +131,8 @@ static void table_give_up(struct job *job, int rc)
     if (pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
         0)
         job_stop(job->jobs, STATUS_RESOURCES); /* else they would read stale values */
-    say("cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
-        job->number, table_why(rc));
+    log_message("cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
+                job->number, table_why(rc));
 }
 
 void table_publish(struct job *job)

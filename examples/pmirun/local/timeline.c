@@ -61,8 +61,8 @@ static bool is_too_many(struct timeline *tl, enum timeline_what what)
     if (tl->n_lost++ == 0)
         tl->cut_ns = run_ns();
     if (!tl->of_agent && !tl->reported[coll])
-        say("--timeline: %u events recorded, the limit: later %s are left out", max,
-            coll ? "collectives" : "events");
+        log_message("--timeline: %u events recorded, the limit: later %s are left out", max,
+                    coll ? "collectives" : "events");
     tl->reported[coll] = true;
     return true;
 }

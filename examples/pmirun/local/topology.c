@@ -286,11 +286,11 @@ const char *topology_file(struct topology *t)
                               .table = place_binds(&t->opt->place) && !t->opt->topology});
     }
     if (why) {
-        trace("each rank detects the node's topology itself: %s", why);
+        log_verbose("each rank detects the node's topology itself: %s", why);
         free(t->file);
         t->file = NULL;
     } else {
-        trace("the node's topology is in %s", t->file);
+        log_verbose("the node's topology is in %s", t->file);
     }
     return t->file;
 }
@@ -318,7 +318,7 @@ void topology_vars(struct topology *t, struct job *job)
     const char *file;
 
     if (user_sets(job)) {
-        trace("each rank detects the node's topology itself: a variable HWLOC_* is set");
+        log_verbose("each rank detects the node's topology itself: a variable HWLOC_* is set");
         return;
     }
     if (job->n_local < 2 && !t->tried) /* a lone rank finds it sooner by itself */

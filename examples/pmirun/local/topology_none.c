@@ -6,8 +6,8 @@
 const char *topology_file(struct topology *t)
 {
     if (!t->tried)
-        trace("each rank detects the node's topology itself: built without hwloc (apt "
-              "install libhwloc-dev)");
+        log_verbose("each rank detects the node's topology itself: built without hwloc (apt "
+                    "install libhwloc-dev)");
     t->tried = true;
     return NULL;
 }

@@ -113,13 +113,18 @@ const char *any_strerror(int rc)
     return rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc);
 }
 
+void random_bytes(void *p, size_t n)
+{
+    while (getrandom(p, n, 0) != (ssize_t)n)
+        if (errno != EINTR)
+            die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
+}
+
 uint32_t random_u32(void)
 {
     uint32_t v;
 
-    while (getrandom(&v, sizeof(v), 0) != (ssize_t)sizeof(v))
-        if (errno != EINTR)
-            die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
+    random_bytes(&v, sizeof(v));
     return v;
 }
 
@@ -152,7 +157,7 @@ static void say_v(const char *prefix, const char *format, va_list ap)
     print_text(line, len);
 }
 
-void say(const char *format, ...)
+void log_message(const char *format, ...)
 {
     char prefix[96] = "pmirun: ";
     va_list ap;
@@ -164,7 +169,7 @@ void say(const char *format, ...)
     va_end(ap);
 }
 
-void trace(const char *format, ...)
+void log_verbose(const char *format, ...)
 {
     char prefix[40];
     va_list ap;

@@ -23,6 +23,7 @@
 #define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
 uint64_t clock_ns(void);
+void random_bytes(void *p, size_t n); /* fit for secrets; n of at most 256 */
 uint32_t random_u32(void);
 uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
@@ -47,8 +48,8 @@ struct messages {
 extern struct messages messages;
 
 /* A line with our name in front. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void trace(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
-void print_text(const char *text, size_t n);                               /* as it is */
+void log_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */
+void print_text(const char *text, size_t n);                                     /* as it is */
 
 #endif

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "agent.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,8 +24,10 @@
 #include <pmiwire/exchange.h>
 
 #include "../local/host.h"
+#include "../local/job_end.h"
 #include "../local/launch.h"
 #include "../local/pmirun.h"
+#include "job_message.h"
 #include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
@@ -60,7 +63,11 @@ static void read_boot(char *text, size_t cap)
 
 static bool parse_hex(const char *text, uint8_t *out, size_t n)
 {
-    return strlen(text) == 2 * n && sodium_hex2bin(out, n, text, 2 * n, NULL, NULL, NULL) == 0;
+    for (size_t i = 0; i < n; i++, text += 2)
+        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
+            sscanf(text, "%2hhx", &out[i]) != 1)
+            return false;
+    return !*text;
 }
 
 static bool parse_u32(const char *text, uint32_t *v)
@@ -189,7 +196,7 @@ static void start_agent(struct agent *a)
     if (a->step)
         step_told(a, more, strlen(more));
     parse_boot(a, text);
-    sodium_memzero(text, BOOT_BYTES);
+    explicit_bzero(text, BOOT_BYTES);
     free(text);
     if (gethostname(a->name, sizeof(a->name) - 1) != 0)
         a->name[0] = '\0';
@@ -240,7 +247,7 @@ static void on_boot(void *of, struct source *src, uint32_t events)
 
 void agent_signalled(struct agent *a, int sig)
 {
-    say("the agent received signal %d (%s)", sig, strsignal(sig));
+    log_message("the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(&a->net);
     head_gone(a);
 }
@@ -274,70 +281,9 @@ bool agent_report_text(struct agent *a, const char *text, size_t n)
     return true;
 }
 
-/* About a rank: its numbers, then another. */
-static struct msg *rank_msg(struct agent *a, enum message what, const struct rank *r,
-                            uint32_t first)
+void agent_report(struct agent *a, enum message what, const struct report *r)
 {
-    struct msg *m = agent_msg(a, what);
-
-    msg_u32(m, r->job->number);
-    msg_u32(m, r->number);
-    msg_u32(m, first);
-    return m;
-}
-
-void agent_report_rank(struct agent *a, enum message what, const struct rank *r, uint32_t value)
-{
-    rank_msg(a, what, r, value);
-    agent_tell(a);
-}
-
-void agent_report_aborted(struct agent *a, const struct rank *r, int32_t code, const char *text)
-{
-    msg_string(rank_msg(a, MSG_ABORT, r, (uint32_t)code), text);
-    agent_tell(a);
-}
-
-void agent_report_exited(struct agent *a, const struct rank *r, const siginfo_t *si)
-{
-    msg_u32(rank_msg(a, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
-    agent_tell(a);
-}
-
-void agent_report(struct agent *a, enum message what, uint32_t number)
-{
-    msg_u32(agent_msg(a, what), number);
-    agent_tell(a);
-}
-
-void agent_report_spawn_failed(struct agent *a, const struct job *job, int err)
-{
-    struct msg *m = agent_msg(a, MSG_FAILED);
-
-    msg_u32(m, job->number);
-    msg_u32(m, (uint32_t)err);
-    agent_tell(a);
-}
-
-void agent_report_stuck(struct agent *a, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why)
-{
-    struct msg *m = agent_msg(a, MSG_STUCK);
-
-    msg_u32(m, job);
-    msg_u32(m, rank);
-    msg_u32(m, coll);
-    msg_u32(m, why);
-    agent_tell(a);
-}
-
-void agent_report_mpi(struct agent *a, const struct job *job)
-{
-    struct msg *m = agent_msg(a, MSG_CHOSE);
-
-    msg_u32(m, job->number);
-    msg_u32(m, job->way);
-    msg_string(m, job->way_why);
-    msg_u32(m, job->misled);
+    report_put(agent_msg(a, what), r);
     agent_tell(a);
 }
 
@@ -347,7 +293,10 @@ bool agent_report_output(struct agent *a, const struct stream *st, const char *p
 
     if (a->over)
         return false;
-    m = rank_msg(a, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
+    m = agent_msg(a, MSG_OUTPUT);
+    msg_u32(m, st->rank->job->number);
+    msg_u32(m, st->rank->number);
+    msg_u32(m, st == &st->rank->out ? 1 : 2);
     msg_u32(m, (uint32_t)n);
     if (net_send2(a->head, m->p, m->len, p, n) == -ENOMEM)
         no_memory();
@@ -357,25 +306,21 @@ bool agent_report_output(struct agent *a, const struct stream *st, const char *p
 static void tell_ready(struct agent *a)
 {
     char address[64];
-    struct msg *m;
     uint16_t port;
     int rc;
 
-    agent_report(a, MSG_TRY, a->try);
+    agent_report(a, MSG_TRY, &(struct report){.value = a->try});
     a->told = true;
     net_address(a->head, true, address, sizeof(address));
     rc = net_listen(&a->net, address, &port);
     if (rc) {
-        say("agent: cannot listen at %s: %s", address, strerror(-rc));
+        log_message("agent: cannot listen at %s: %s", address, strerror(-rc));
         job_stop(a->jobs, STATUS_NODE);
         return;
     }
     if (a->step)
         step_tell_ranks(a);
-    m = agent_msg(a, MSG_READY);
-    msg_u32(m, port);
-    msg_string(m, a->name);
-    agent_tell(a);
+    agent_report(a, MSG_READY, &(struct report){.value = port, .text = a->name});
 }
 
 static void tell_times(struct agent *a)
@@ -429,8 +374,6 @@ bool agent_ended(struct agent *a)
 
 void agent_report_lost(struct agent *a, uint32_t node, const char *why)
 {
-    struct msg *m;
-
     if (a->ending || a->jobs->stopping)
         return;
     if (a->peers) {
@@ -438,10 +381,7 @@ void agent_report_lost(struct agent *a, uint32_t node, const char *why)
             return;
         a->peers[node].lost = true;
     }
-    m = agent_msg(a, MSG_LOST);
-    msg_u32(m, node);
-    msg_string(m, why);
-    agent_tell(a);
+    agent_report(a, MSG_LOST, &(struct report){.value = node, .text = why});
     for (const struct job *job = a->jobs->first; job; job = job->next)
         pmiwire_server_node_lost(job->server, job->id, node);
 }
@@ -683,7 +623,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     if (a->step)
         guard_start(&pr->guard);
     else

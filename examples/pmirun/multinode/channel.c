@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #define VERSION    2
 #define KEPT_BYTES (256u << 10) /* an empty buffer that is larger is freed */
 
@@ -19,6 +21,11 @@
 
 #define STREAM_HEADER_BYTES crypto_secretstream_xchacha20poly1305_HEADERBYTES
 #define STREAM_TAG_BYTES    crypto_secretstream_xchacha20poly1305_ABYTES
+
+_Static_assert(STREAM_TAG_BYTES == CHANNEL_TAG_BYTES &&
+                   STREAM_HEADER_BYTES + STREAM_TAG_BYTES == CHANNEL_PROOF_BYTES &&
+                   sizeof(crypto_secretstream_xchacha20poly1305_state) == CHANNEL_STREAM_BYTES,
+               "channel.h does without sodium.h");
 
 /* ---- bytes that wait ---- */
 
@@ -78,6 +85,12 @@ static int channel_fail(struct channel *c, const char *why)
     c->state = CHANNEL_FAILED;
     c->why = why;
     return -EPROTO;
+}
+
+int channel_start(void (*misuse)(void))
+{
+    sodium_set_misuse_handler(misuse);
+    return sodium_init() < 0 ? -EIO : 0;
 }
 
 int channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer)
@@ -145,9 +158,9 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
 /* The proof of the secret: the beginning of the own stream, and an empty message in it. */
 static void make_proof(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
 {
-    crypto_secretstream_xchacha20poly1305_init_push(&c->out_stream, proof, key);
-    crypto_secretstream_xchacha20poly1305_push(&c->out_stream, proof + STREAM_HEADER_BYTES, NULL,
-                                               NULL, 0, NULL, 0, 0);
+    crypto_secretstream_xchacha20poly1305_init_push((void *)c->out_stream, proof, key);
+    crypto_secretstream_xchacha20poly1305_push((void *)c->out_stream, proof + STREAM_HEADER_BYTES,
+                                               NULL, NULL, 0, NULL, 0, 0);
 }
 
 static int verify_proof(struct channel *c, const uint8_t *key,
@@ -155,8 +168,8 @@ static int verify_proof(struct channel *c, const uint8_t *key,
 {
     uint8_t nothing[1];
 
-    crypto_secretstream_xchacha20poly1305_init_pull(&c->in_stream, proof, key);
-    if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, nothing, NULL, NULL,
+    crypto_secretstream_xchacha20poly1305_init_pull((void *)c->in_stream, proof, key);
+    if (crypto_secretstream_xchacha20poly1305_pull((void *)c->in_stream, nothing, NULL, NULL,
                                                    proof + STREAM_HEADER_BYTES, STREAM_TAG_BYTES,
                                                    NULL, 0) != 0)
         return channel_fail(c, "it does not know the job's secret");
@@ -272,8 +285,8 @@ static int seal_frame(struct channel *c, const uint8_t *p, size_t n)
     frame = c->out.p + c->out.len;
     bytes_put_u32(frame, (uint32_t)n);
     bytes_put_u64(frame + 4, c->out_seq++);
-    crypto_secretstream_xchacha20poly1305_push(&c->out_stream, frame + CHANNEL_HEAD_BYTES, NULL, p,
-                                               n, frame, CHANNEL_HEAD_BYTES, 0);
+    crypto_secretstream_xchacha20poly1305_push((void *)c->out_stream, frame + CHANNEL_HEAD_BYTES,
+                                               NULL, p, n, frame, CHANNEL_HEAD_BYTES, 0);
     c->out.len += CHANNEL_FRAME_BYTES + n;
     return 0;
 }
@@ -333,7 +346,7 @@ static int take_frame(struct channel *c, const uint8_t *p, size_t len,
         channel_fail(c, "out of memory");
         return -ENOMEM;
     }
-    if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, c->unsealed.p, NULL, NULL,
+    if (crypto_secretstream_xchacha20poly1305_pull((void *)c->in_stream, c->unsealed.p, NULL, NULL,
                                                    p + CHANNEL_HEAD_BYTES, len + STREAM_TAG_BYTES,
                                                    p, CHANNEL_HEAD_BYTES) != 0)
         return channel_fail(c, "a frame was altered on its way");

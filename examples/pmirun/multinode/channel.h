@@ -2,7 +2,7 @@
 /*
  * Encrypted, authenticated frames between two servers of a job, without I/O: bytes go in, frames
  * come out; frames go in, bytes come out. CHANNEL.md has the layout and what it protects against;
- * libsodium does the cryptography.
+ * libsodium does the cryptography; channel_none.c replaces channel.c in builds without it.
  *
  * Both sides hold the job's secret, 32 random bytes. One dials, the other accepts. A handshake of
  * three messages exchanges ephemeral keys and proves to each side that the other has the secret;
@@ -22,8 +22,6 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include <sodium.h>
-
 #define CHANNEL_SECRET_BYTES 32u
 #define CHANNEL_JOB_BYTES    16u
 #define CHANNEL_MAX_BYTES    (64u << 20) /* of a frame's payload */
@@ -32,13 +30,13 @@
 #define CHANNEL_HEAD         0xffffffffu /* the id of the head; others are node numbers */
 
 /* Messages of the handshake, and what a frame has besides its payload. */
-#define CHANNEL_HELLO_BYTES 64u
-#define CHANNEL_PROOF_BYTES                                                                        \
-    (crypto_secretstream_xchacha20poly1305_HEADERBYTES +                                           \
-     crypto_secretstream_xchacha20poly1305_ABYTES)
+#define CHANNEL_HELLO_BYTES  64u
+#define CHANNEL_TAG_BYTES    17u /* of a stream of libsodium */
+#define CHANNEL_PROOF_BYTES  (24u + CHANNEL_TAG_BYTES)
 #define CHANNEL_ANSWER_BYTES (40u + CHANNEL_PROOF_BYTES)
+#define CHANNEL_STREAM_BYTES 52u /* the state of one */
 #define CHANNEL_HEAD_BYTES   12u /* length u32, number u64 */
-#define CHANNEL_FRAME_BYTES  (CHANNEL_HEAD_BYTES + crypto_secretstream_xchacha20poly1305_ABYTES)
+#define CHANNEL_FRAME_BYTES  (CHANNEL_HEAD_BYTES + CHANNEL_TAG_BYTES)
 
 enum channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_FAILED };
 
@@ -62,7 +60,7 @@ struct channel {
     uint8_t shake[CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES + CHANNEL_PROOF_BYTES];
     size_t step, have; /* of the handshake; bytes received of the awaited message */
     uint8_t key[32]; /* until the proofs: the dialler's private key, the acceptor's for frames in */
-    crypto_secretstream_xchacha20poly1305_state in_stream, out_stream;
+    uint8_t in_stream[CHANNEL_STREAM_BYTES], out_stream[CHANNEL_STREAM_BYTES];
     uint64_t in_seq, out_seq;
     uint32_t n_replayed;
     const char *why; /* FAILED: the cause, in words */
@@ -81,6 +79,9 @@ struct channel_ops {
     void (*replayed)(void *ctx, struct channel *c, uint64_t number);
 };
 
+/* Call it once, first. misuse: called where libsodium would abort(). 0, -EIO (no random numbers),
+ * -ENOTSUP (built without libsodium). */
+int channel_start(void (*misuse)(void));
 /* `self` stays the caller's and outlives the channel. peer: the id that it dials; CHANNEL_NOBODY
  * for one that was accepted. 0, -ENOMEM, -EIO (no random numbers). */
 int channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer);

@@ -2,8 +2,7 @@
 /* PMI spawn on several nodes: carries a request from an agent to the head, and the answer back. */
 #include "agent.h"
 #include "head.h"
-
-#include <stdlib.h>
+#include "job_message.h"
 
 #include "../local/job.h"
 #include "../local/role.h"
@@ -11,58 +10,26 @@
 
 /* ---- an agent ---- */
 
-static void add_pairs(struct msg *m, const struct pmiwire_keyval *kv, uint32_t n)
-{
-    msg_u32(m, n);
-    for (uint32_t i = 0; i < n; i++) {
-        msg_text(m, kv[i].key.ptr, kv[i].key.len);
-        msg_text(m, kv[i].value.ptr, kv[i].value.len);
-    }
-}
-
-void agent_spawn(struct agent *a, const struct rank *by, const struct pmiwire_spawn *req,
-                 uint64_t token)
+void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                 const struct pmiwire_spawn *req, uint64_t token)
 {
     struct msg *m = agent_msg(a, MSG_SPAWN);
+    struct msg_fields f = {.out = m};
+    uint32_t n_apps = req->n_cmds;
 
     msg_u64(m, token);
     msg_u32(m, by->job->number);
     msg_u32(m, by->number);
-    msg_u32(m, req->n_cmds);
-    for (uint32_t i = 0; i < req->n_cmds; i++) {
-        const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
-
-        msg_text(m, cmd->execname.ptr, cmd->execname.len);
-        msg_u32(m, cmd->maxprocs);
-        msg_u32(m, cmd->argc);
-        for (uint32_t k = 0; k < cmd->argc; k++)
-            msg_text(m, cmd->argv[k].ptr, cmd->argv[k].len);
-        add_pairs(m, cmd->info, cmd->n_info);
+    apps_fields(&f, &apps, &n_apps);
+    msg_u32(m, req->n_preput);
+    for (uint32_t i = 0; i < req->n_preput; i++) {
+        msg_text(m, req->preput[i].key.ptr, req->preput[i].key.len);
+        msg_text(m, req->preput[i].value.ptr, req->preput[i].value.len);
     }
-    add_pairs(m, req->preput, req->n_preput);
     agent_tell(a);
 }
 
 /* ---- the head ---- */
-
-static void get_cmd(struct msg_in *in, struct pmiwire_spawn_cmd *cmd)
-{
-    struct pmiwire_str *argv;
-    struct pmiwire_keyval *info;
-
-    cmd->execname = get_str(in);
-    cmd->maxprocs = get_u32(in);
-    cmd->argc = get_count(in, 4);
-    cmd->argv = argv = xrealloc(NULL, cmd->argc * sizeof(*argv));
-    for (uint32_t i = 0; i < cmd->argc; i++)
-        argv[i] = get_str(in);
-    cmd->n_info = get_count(in, 8);
-    cmd->info = info = xrealloc(NULL, cmd->n_info * sizeof(*info));
-    for (uint32_t i = 0; i < cmd->n_info; i++) {
-        info[i].key = get_str(in);
-        info[i].value = get_str(in);
-    }
-}
 
 static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
                          const char *kvsname)
@@ -84,23 +51,21 @@ void head_answer_spawn(struct head *h, const struct job *job, int err)
 
 bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in)
 {
-    struct pmiwire_spawn_cmd *cmds;
-    struct pmiwire_spawn req = {0};
-    int rc;
+    struct msg_fields f = {.in = in};
+    struct app *apps;
+    struct job *job;
+    uint32_t n;
+    int err;
 
-    req.n_cmds = get_count(in, 16);
-    req.cmds = cmds = xrealloc(NULL, req.n_cmds * sizeof(*cmds));
-    for (uint32_t i = 0; i < req.n_cmds; i++)
-        get_cmd(in, &cmds[i]);
-    if (!in->bad) {
-        rc = spawn_begin(h->detect, by, &req, token, in); /* what is left are the preputs */
-        if (rc != PMIWIRE_PENDING)
-            tell_spawned(h, by->node, token, rc, NULL);
+    apps_fields(&f, &apps, &n);
+    if (in->bad) {
+        apps_free(apps, n);
+        return false;
     }
-    for (uint32_t i = 0; i < req.n_cmds; i++) {
-        free((void *)(uintptr_t)cmds[i].argv);
-        free((void *)(uintptr_t)cmds[i].info);
-    }
-    free(cmds);
-    return !in->bad;
+    job = spawn_create(by, apps, n, token, &err);
+    if (job)
+        head_launch_job(h, job, in); /* what is left are the pairs */
+    else
+        tell_spawned(h, by->node, token, err, NULL);
+    return true;
 }

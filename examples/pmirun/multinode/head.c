@@ -12,12 +12,13 @@
 #include "../local/host.h"
 #include "../local/input.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/mpi_detect.h"
-#include "../local/mpir.h"
-#include "../local/progress.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/spawn.h"
 #include "../local/timeline.h"
+#include "job_message.h"
 #include "names.h"
 #include "step.h"
 
@@ -38,12 +39,16 @@ static bool on_agent_opened(void *of, struct netconn *nc)
  * abandoned try may connect late, and must not pass for the next try's agent. */
 static bool on_try(struct head *h, struct netconn *nc, struct node *node, struct msg_in *in)
 {
-    const uint32_t try = get_u32(in);
+    struct report r;
+    char *text;
 
+    report_get(in, &r, &text);
+    free(text);
     if (in->bad || node->link || node->done || node->lost || h->ending)
         return false;
-    if (!starters_came(h, node->id, try)) {
-        trace("node %u (%s): the agent of try %u connected too late", node->id, node->name, try);
+    if (!starters_came(h, node->id, r.value)) {
+        log_verbose("node %u (%s): the agent of try %u connected too late", node->id, node->name,
+                    r.value);
         return false;
     }
     node->link = nc;
@@ -60,93 +65,51 @@ static void on_agent_closed(void *of, struct netconn *nc, const char *why)
         nodes_lost(h, node, why);
 }
 
-static bool on_agent_ready(struct head *h, struct node *node, struct msg_in *in)
+static bool on_agent_ready(struct head *h, struct node *node, const struct report *rep)
 {
-    char *name;
-
-    if (node->ready)
+    if (node->ready || rep->value > 65535)
         return false;
-    node->port = get_u32(in);
-    name = get_string(in);
-    if (in->bad || node->port > 65535) {
-        free(name);
-        return false;
-    }
-    if ((h->jobs->opt->launch == LAUNCH_SRUN || h->jobs->opt->launch == LAUNCH_STEP) && name[0]) {
+    node->port = rep->value;
+    if ((h->jobs->opt->launch == LAUNCH_SRUN || h->jobs->opt->launch == LAUNCH_STEP) &&
+        rep->text[0]) {
         free(node->name);
-        node->name = name;
-    } else {
-        free(name);
+        node->name = xprintf("%s", rep->text);
     }
     nodes_ready(h, node);
     return true;
 }
 
-static struct job *get_job(struct head *h, struct msg_in *in)
+/* A rank of this node; NULL: there is no such. */
+static struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job,
+                                 uint32_t number)
 {
-    struct job *job = job_by_number(h->jobs, get_u32(in));
+    const struct job *of = job_by_number(h->jobs, job);
 
-    in->bad = in->bad || !job;
-    return job;
+    return of && number < of->n_ranks && of->node_of[number] == node->id ? &of->ranks[number]
+                                                                         : NULL;
 }
 
-/* A rank of this node. */
-static struct rank *get_rank(struct head *h, const struct node *node, struct msg_in *in)
+static bool on_started(struct head *h, struct rank *r, uint32_t pid)
 {
-    struct job *job = get_job(h, in);
-    uint32_t number = get_u32(in);
-
-    if (in->bad || number >= job->n_ranks || job->node_of[number] != node->id) {
-        in->bad = true;
-        return NULL;
-    }
-    return &job->ranks[number];
-}
-
-static bool on_started(struct head *h, struct rank *r, struct msg_in *in)
-{
-    uint32_t pid = get_u32(in);
-
-    if (in->bad || r->state != RANK_WAITING)
+    if (r->state != RANK_WAITING)
         return false;
-    r->pid = (pid_t)pid;
-    r->state = RANK_RUNNING;
     r->job->n_launched++;
-    r->job->n_live++;
-    h->jobs->n_live++;
-    progress_count(h->jobs->progress, PROGRESS_STARTED);
+    rank_started(r, (pid_t)pid);
     if (h->jobs->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
         r->out.remote = r->err.remote = true;
         h->output->n_streams += 2;
         if (!output_begin(h->output, r))
             job_stop(h->jobs, STATUS_OUTPUT);
     }
-    trace("%u:%u pid %u started on %s", r->job->number, r->number, pid, head_node_name(h, r->node));
     return true;
 }
 
-static bool on_launched(struct head *h, struct job *job)
+static bool on_launched(struct job *job)
 {
     if (job->n_launching == 0)
         return false;
-    if (--job->n_launching > 0)
-        return true;
-    if (job->number == 0)
-        h->jobs->at.launch_end = run_ns();
-    if (job->spawned && !job->abandoned)
-        spawn_launched(job, 0);
-    if (job->number == 0)
-        mpir_publish(job);
-    return true;
-}
-
-static bool on_rank_state(struct head *h, struct rank *r, struct msg_in *in)
-{
-    uint32_t state = get_u32(in);
-
-    if (in->bad || state > PMIWIRE_CONN_FAILED)
-        return false;
-    job_rank_state(r, state);
+    if (--job->n_launching == 0)
+        job_started(job);
     return true;
 }
 
@@ -156,55 +119,51 @@ static void tell_ended(struct head *h, const struct rank *r, const siginfo_t *si
     struct msg m = {0};
 
     msg_begin(&m, MSG_ENDED);
-    msg_u32(&m, r->job->number);
-    msg_u32(&m, r->number);
-    msg_u32(&m, host_end_of(r, si));
-    msg_u32(&m, (uint32_t)si->si_status);
+    report_put(&m, &(struct report){.job = r->job->number,
+                                    .rank = r->number,
+                                    .value = host_end_of(r, si),
+                                    .detail = (uint32_t)si->si_status});
     for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
         if (i != r->node)
             nodes_tell(h, &h->nodes[i], &m);
     msg_free(&m);
 }
 
-static bool on_exited(struct head *h, struct rank *r, struct msg_in *in)
+static siginfo_t siginfo_of(const struct report *rep)
 {
     siginfo_t si = {0};
 
-    si.si_code = (int)get_u32(in);
-    si.si_status = (int)get_u32(in);
-    if (in->bad || r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
+    si.si_code = (int)rep->value;
+    si.si_status = (int)rep->detail;
+    return si;
+}
+
+static bool on_exited(struct head *h, struct rank *r, const struct report *rep)
+{
+    const siginfo_t si = siginfo_of(rep);
+
+    if (r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
         (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
     if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
         input_close(h->input);
-    job_rank_exited(r, &si);
-    if (r->job->way == MPI_PMIX && !h->jobs->stopping)
+    rank_process_ended(r, &si);
+    if (r->job->mpi == MPI_PMIX && !h->jobs->stopping)
         tell_ended(h, r, &si);
     return true;
 }
 
-static bool on_rank_abort(struct head *h, struct rank *r, struct msg_in *in)
+static bool on_rank_output(struct head *h, struct node *node, struct msg_in *in)
 {
-    int32_t code = (int32_t)get_u32(in);
-    char *text = get_string(in);
-
-    if (!in->bad)
-        job_rank_aborted(r, code, text);
-    free(text);
-    return !in->bad;
-}
-
-static bool on_rank_output(struct head *h, struct node *node, struct rank *r, struct msg_in *in)
-{
-    uint32_t which = get_u32(in) - 1;
-    struct stream *st = which ? &r->err : &r->out;
+    const uint32_t job = get_u32(in), number = get_u32(in), which = get_u32(in) - 1;
+    struct rank *r = rank_of_node(h, node, job, number);
     const char *p;
     size_t n;
 
     p = get_text(in, &n);
-    if (in->bad || which > 1)
+    if (in->bad || !r || which > 1)
         return false;
-    output_remote(h->output, st, p, n);
+    output_remote(h->output, which ? &r->err : &r->out, p, n);
     node->owed[which] += (uint32_t)n;
     if (h->output->n_full[which] == 0) /* a node's ranks share its credit */
         head_give_room(h, which);
@@ -212,16 +171,15 @@ static bool on_rank_output(struct head *h, struct node *node, struct rank *r, st
 }
 
 /* Its ranks have got bytes of stdin. */
-static bool on_took(struct head *h, struct node *node, struct msg_in *in)
+static void on_took(struct head *h, struct node *node, uint32_t bytes)
 {
     const struct options *opt = h->jobs->opt;
-    uint64_t least = node->input_took += get_u32(in);
+    uint64_t least = node->input_took += bytes;
 
     for (uint32_t i = 0; i < opt->n_nodes && opt->stdin_rank == STDIN_ALL; i++)
         if (h->nodes[i].input_took < least)
             least = h->nodes[i].input_took;
     input_taken(h->input, least);
-    return !in->bad;
 }
 
 static bool on_say(struct head *h, struct msg_in *in)
@@ -233,19 +191,19 @@ static bool on_say(struct head *h, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_node_lost(struct head *h, const struct node *by, struct msg_in *in)
+static bool on_node_lost(struct head *h, const struct node *by, const struct report *rep)
 {
-    uint32_t other = get_u32(in);
-    char *why = get_string(in), text[256];
-    bool ok = !in->bad && other < h->jobs->opt->n_nodes && other != by->id;
+    const uint32_t other = rep->value;
+    char text[256];
 
-    if (ok && !h->jobs->stopping && !h->ending) {
+    if (other >= h->jobs->opt->n_nodes || other == by->id)
+        return false;
+    if (!h->jobs->stopping && !h->ending) {
         snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
-                 why);
+                 rep->text);
         nodes_lost(h, &h->nodes[other], text);
     }
-    free(why);
-    return ok;
+    return true;
 }
 
 static bool on_agent_done(struct head *h, struct node *node, struct msg_in *in)
@@ -258,94 +216,61 @@ static bool on_agent_done(struct head *h, struct node *node, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_rank_stuck(struct head *h, struct msg_in *in)
+/* A rank of any node. */
+static bool on_rank_stuck(struct head *h, struct job *job, const struct report *rep)
 {
-    uint32_t number = get_u32(in), rank = get_u32(in), coll = get_u32(in), why = get_u32(in);
-    struct job *job = job_by_number(h->jobs, number);
-
-    if (in->bad || (!job && !job_was(h->jobs, number)) || (job && rank >= job->n_ranks))
+    if (!job)
+        return job_was(h->jobs, rep->job);
+    if (rep->rank >= job->n_ranks)
         return false;
-    if (job)
-        job_stuck(job, rank, coll, why);
+    job_stuck(job, rep->rank, rep->value, rep->detail);
     return true;
-}
-
-static bool on_rank(struct head *h, struct node *node, uint8_t what, struct msg_in *in)
-{
-    struct rank *r = get_rank(h, node, in);
-
-    if (!r)
-        return false;
-    switch (what) {
-    case MSG_STARTED: return on_started(h, r, in);
-    case MSG_STATE: return on_rank_state(h, r, in);
-    case MSG_EXIT: return on_exited(h, r, in);
-    case MSG_ABORT: return on_rank_abort(h, r, in);
-    default: return on_rank_output(h, node, r, in);
-    }
 }
 
 static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *in)
 {
-    uint64_t token = get_u64(in);
-    struct rank *r = get_rank(h, node, in);
+    const uint64_t token = get_u64(in);
+    const uint32_t job = get_u32(in), number = get_u32(in);
+    struct rank *r = rank_of_node(h, node, job, number);
 
-    return r && head_spawn_asked(h, r, token, in);
+    return !in->bad && r && head_spawn_asked(h, r, token, in);
 }
 
-static bool on_job_report(struct head *h, uint8_t what, struct msg_in *in)
+static bool on_spawn_failed(struct job *job, int32_t err)
 {
-    const uint32_t number = get_u32(in);
-    struct job *job = job_by_number(h->jobs, number);
-    int32_t err;
-
-    if (!job) /* a node without ranks of a spawn that has failed meanwhile */
-        return !in->bad && what == MSG_LAUNCHED && job_was(h->jobs, number);
-    if (what == MSG_LAUNCHED)
-        return on_launched(h, job);
-    if (!job->spawned || job->n_gave_up == job->n_members)
-        return false;
-    err = (int32_t)get_u32(in);
-    if (in->bad || err >= 0)
+    if (!job->spawned || job->n_gave_up == job->n_members || err >= 0)
         return false;
     job->n_gave_up++;
-    job_abandon(job, err);
+    job_spawn_failed(job, err);
     return true;
 }
 
-/* All nodes must choose the same way: ranks of different ways cannot find each other. */
-static bool on_chose(struct head *h, const struct node *node, struct msg_in *in)
+/* All nodes must choose the same: ranks of different modes cannot find each other. */
+static bool on_chose(struct head *h, const struct node *node, struct job *job,
+                     const struct report *rep)
 {
-    struct job *job = get_job(h, in);
-    struct job other = {0};
-    bool ok;
+    const struct job other = {.mpi = (enum mpi_mode)rep->value};
 
-    other.way = (enum mpi_way)get_u32(in);
-    other.way_why = get_string(in);
-    other.misled = get_u32(in) != 0;
-    ok = !in->bad && other.way > MPI_AUTO && other.way <= MPI_PMIX;
-    if (ok && !job->way_why) {
-        job->way = other.way;
-        job->misled = other.misled;
-        job->way_why = other.way_why;
+    if (rep->value <= MPI_AUTO || rep->value > MPI_PMIX)
+        return false;
+    if (!job->mpi_reason) {
+        job->mpi = other.mpi;
+        job->wrong_mpi = rep->detail != 0;
+        job->mpi_reason = xprintf("%s", rep->text);
         mpi_detect_report(job);
-        return true;
-    }
-    if (ok && other.way != job->way && !h->jobs->stopping && !job->abandoned) {
-        say("%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
-            "or install the same on all; stopping the job",
-            node->name, mpi_detect_name(&other), other.way_why, mpi_detect_name(job), job->way_why);
+    } else if (other.mpi != job->mpi && !h->jobs->stopping && !job->abandoned) {
+        log_message("%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): "
+                    "give --mpi, or install the same on all; stopping the job",
+                    node->name, mpi_detect_name(&other), rep->text, mpi_detect_name(job),
+                    job->mpi_reason);
         job_stop(h->jobs, STATUS_NOEXEC);
     }
-    free(other.way_why);
-    return ok;
+    return true;
 }
 
-static bool on_status(struct head *h, uint8_t what, struct msg_in *in)
+static bool on_status(struct head *h, uint8_t what, uint32_t status)
 {
-    uint32_t status = get_u32(in);
-
-    if (in->bad || status > 255)
+    if (status > 255)
         return false;
     if (what == MSG_FATAL)
         job_stop(h->jobs, (int)status);
@@ -354,13 +279,68 @@ static bool on_status(struct head *h, uint8_t what, struct msg_in *in)
     return true;
 }
 
+static bool on_rank(struct head *h, struct rank *r, uint8_t what, const struct report *rep)
+{
+    if (what == MSG_STARTED)
+        return on_started(h, r, rep->value);
+    if (what == MSG_EXIT)
+        return on_exited(h, r, rep);
+    if (what == MSG_ABORT)
+        job_rank_aborted(r, (int32_t)rep->value, rep->text);
+    else if (rep->value <= PMIWIRE_CONN_FAILED)
+        job_rank_state(r, rep->value);
+    else
+        return false;
+    return true;
+}
+
+static bool on_report(struct head *h, struct node *node, uint8_t what, const struct report *rep)
+{
+    struct job *job = job_by_number(h->jobs, rep->job);
+    struct rank *r = rank_of_node(h, node, rep->job, rep->rank);
+
+    switch (what) {
+    case MSG_READY: return on_agent_ready(h, node, rep);
+    case MSG_HERE: return true;
+    case MSG_STARTED:
+    case MSG_STATE:
+    case MSG_EXIT:
+    case MSG_ABORT: return r && on_rank(h, r, what, rep);
+    /* without ranks of a spawn that has failed meanwhile */
+    case MSG_LAUNCHED: return job ? on_launched(job) : job_was(h->jobs, rep->job);
+    case MSG_FAILED: return job && on_spawn_failed(job, (int32_t)rep->value);
+    case MSG_CHOSE: return job && on_chose(h, node, job, rep);
+    case MSG_STUCK: return on_rank_stuck(h, job, rep);
+    case MSG_TOOK: on_took(h, node, rep->value); return true;
+    case MSG_FATAL:
+    case MSG_STATUS: return on_status(h, what, rep->value);
+    case MSG_LOST: return on_node_lost(h, node, rep);
+    default: return false;
+    }
+}
+
+static bool take_report(struct head *h, struct node *node, uint8_t what, struct msg_in *in)
+{
+    struct report rep;
+    char *text;
+    bool ok;
+
+    report_get(in, &rep, &text);
+    ok = !in->bad && on_report(h, node, what, &rep);
+    free(text);
+    return ok;
+}
+
 static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n)
 {
     struct head *h = of;
     struct msg_in in = {(const char *)p + 1, n - 1, false};
     struct node *node = node_of_conn(h, nc);
-    uint8_t what = n ? *(const uint8_t *)p : 0;
+    uint8_t what;
 
+    if (n == 0)
+        return false;
+    what = *(const uint8_t *)p;
     if (node->link != nc)
         return what == MSG_TRY && on_try(h, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
@@ -368,28 +348,14 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
         return false;
     node->heard = true;
     switch (what) {
-    case MSG_READY: return on_agent_ready(h, node, &in);
     case MSG_SAY: return on_say(h, &in);
-    case MSG_STARTED:
-    case MSG_STATE:
-    case MSG_EXIT:
-    case MSG_ABORT:
-    case MSG_OUTPUT: return on_rank(h, node, what, &in);
-    case MSG_LAUNCHED:
-    case MSG_FAILED: return on_job_report(h, what, &in);
-    case MSG_CHOSE: return on_chose(h, node, &in);
-    case MSG_TOOK: return on_took(h, node, &in);
+    case MSG_OUTPUT: return on_rank_output(h, node, &in);
     case MSG_NAME: return names_asked(h, node, &in);
     case MSG_TIMES: return timeline_heard(h->jobs->timeline, node->id, &in);
-    case MSG_STUCK: return on_rank_stuck(h, &in);
     case MSG_SPAWN: return on_spawn_request(h, node, &in);
     case MSG_RANKS: return step_ranks(h, node, &in);
-    case MSG_HERE: return true;
-    case MSG_FATAL:
-    case MSG_STATUS: return on_status(h, what, &in);
-    case MSG_LOST: return on_node_lost(h, node, &in);
     case MSG_DONE: return on_agent_done(h, node, &in);
-    default: return false;
+    default: return take_report(h, node, what, &in);
     }
 }
 

@@ -19,7 +19,6 @@
 struct input;
 struct job;
 struct jobs;
-struct mpi_detect;
 struct output;
 struct rank;
 
@@ -68,7 +67,6 @@ struct head {
     struct jobs *jobs;
     struct output *output;
     struct input *input;
-    struct mpi_detect *detect;    /* for jobs that ranks spawn */
     const sigset_t *orig_mask;    /* of signals, for starters */
     struct pmiwire_server *names; /* what ranks have published */
     struct net net;

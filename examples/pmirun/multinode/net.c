@@ -19,7 +19,6 @@
 #define NEVER_S        1e9 /* the longest --node-timeout, which 0 stands for */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
-/* libsodium would abort(): it has been misused, or the system gives no random numbers. */
 static void die_of_sodium(void)
 {
     die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
@@ -27,8 +26,13 @@ static void die_of_sodium(void)
 
 void net_init(struct net *net, const struct options *opt, const struct net_ops *ops, void *of)
 {
-    sodium_set_misuse_handler(die_of_sodium);
-    if (sodium_init() < 0)
+    const int err = channel_start(die_of_sodium);
+
+    if (err == -ENOTSUP)
+        die(STATUS_USAGE,
+            "this pmirun runs jobs on one node only, since it was built without libsodium: "
+            "install libsodium-dev and pkg-config, and build it again");
+    if (err)
         die(STATUS_RESOURCES, "libsodium cannot be initialized");
     net->opt = opt;
     net->ops = ops;
@@ -282,9 +286,9 @@ static void conn_broken(struct netconn *nc, const char *why)
     if (!stranger) {
         nc->net->ops->closed(nc->net->of, nc, why);
     } else if (nc->net->n_complaints < MAX_COMPLAINTS) {
-        say("a connection from %s is refused: %s", nc->name, why);
+        log_message("a connection from %s is refused: %s", nc->name, why);
         if (++nc->net->n_complaints == MAX_COMPLAINTS)
-            say("further connections are refused silently");
+            log_message("further connections are refused silently");
     }
 }
 
@@ -314,7 +318,8 @@ static void on_replayed(void *ctx, struct channel *c, uint64_t number)
     const struct netconn *nc =
         (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
 
-    say("frame %llu from %s is refused: replayed or forged", (unsigned long long)number, nc->name);
+    log_message("frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
+                nc->name);
 }
 
 static const struct channel_ops channel_ops = {on_channel_opened, on_channel_frame, on_replayed};
@@ -351,7 +356,7 @@ static void on_net_connection(void *of, struct source *src, uint32_t events)
         if (new_conn(net, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             net->n_strangers++;
         else
-            say("cannot accept a connection: %s", strerror(-err));
+            log_message("cannot accept a connection: %s", strerror(-err));
     }
 }
 

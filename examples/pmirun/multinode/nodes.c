@@ -17,8 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../local/job_end.h"
 #include "../local/pmirun.h"
 #include "agent.h"
+#include "job_message.h"
 #include "names.h"
 #include "step.h"
 
@@ -172,102 +174,45 @@ bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint3
     return n_nodes > 0;
 }
 
-static void put_strings(struct msg *m, char *const *v, uint32_t n)
+/* May PMIx clients of nodes without a rank of the job name it? Then these nodes confirm too before
+ * the spawner gets its answer: libpmix must know a namespace before clients connect to it. */
+static bool job_is_for_all(const struct head *h, const struct job *job)
 {
-    msg_u32(m, n);
-    for (uint32_t i = 0; i < n; i++)
-        msg_string(m, v[i]);
-}
-
-static void put_app(struct msg *m, const struct app *app)
-{
-    uint32_t argc = 0;
-
-    while (app->argv[argc])
-        argc++;
-    msg_u32(m, app->n_procs);
-    put_strings(m, app->argv, argc);
-    msg_string(m, app->wdir);
-    msg_string(m, app->search);
-    put_strings(m, app->sets, app->n_sets);
-    msg_u32(m, app->env.what);
-    put_strings(m, app->env.pass, app->env.n_pass);
-}
-
-static void put_placement(struct msg *m, const struct job *job)
-{
-    uint32_t runs = 0, i, k;
-
-    for (i = 0; i < job->n_ranks; i++)
-        runs += i == 0 || job->node_of[i] != job->node_of[i - 1];
-    msg_u32(m, runs);
-    for (i = 0; i < job->n_ranks; i = k) {
-        for (k = i + 1; k < job->n_ranks && job->node_of[k] == job->node_of[i]; k++)
-            ;
-        msg_u32(m, job->node_of[i]);
-        msg_u32(m, k - i);
-    }
-}
-
-/*
- * Announces a job to nodes without a rank of it, where PMIx clients may name it. They confirm
- * before the spawner gets its answer: libpmix must know a namespace before clients connect to it.
- */
-static void tell_space(struct head *h, struct job *job, const bool *has)
-{
-    struct msg m = {0};
-
-    if (job->way != MPI_PMIX &&
-        (job->number > 0 || h->jobs->opt->mpi == MPI_PMI || h->jobs->opt->mpi == MPI_OPENMPI))
-        return;
-    msg_begin(&m, MSG_SPACE);
-    msg_u32(&m, job->number);
-    msg_string(&m, job->kvsname);
-    msg_string(&m, job->spawner);
-    msg_u32(&m, job->n_apps);
-    for (uint32_t i = 0; i < job->n_apps; i++)
-        msg_u32(&m, job->apps[i].n_procs);
-    put_placement(&m, job);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
-        if (has[i])
-            continue;
-        job->n_launching++;
-        nodes_tell(h, &h->nodes[i], &m);
-    }
-    msg_free(&m);
+    return job->mpi == MPI_PMIX ||
+           (job->number == 0 && h->jobs->opt->mpi != MPI_PMI && h->jobs->opt->mpi != MPI_OPENMPI);
 }
 
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
-    bool *has = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*has));
+    const uint32_t n_nodes = h->jobs->opt->n_nodes;
+    bool *has = xrealloc(NULL, n_nodes * sizeof(*has));
+    struct job_plan plan = {.apps = job->apps,
+                            .n_apps = job->n_apps,
+                            .spawner = job->spawner,
+                            .spawner_rank = job->spawner_rank,
+                            .kvsname = job->kvsname,
+                            .number = job->number,
+                            .node_of = job->node_of,
+                            .mpi = job->mpi};
     struct msg m = {0};
-
-    memset(has, 0, h->jobs->opt->n_nodes * sizeof(*has));
+    struct msg_fields f = {.out = &m};
 
     msg_begin(&m, MSG_JOB);
-    msg_u32(&m, job->number);
-    msg_u32(&m, job->spawned);
-    msg_u32(&m, job->way);
-    msg_string(&m, job->kvsname);
-    msg_string(&m, job->spawner);
-    msg_u32(&m, job->spawner_rank);
-    msg_u32(&m, job->n_apps);
-    for (uint32_t i = 0; i < job->n_apps; i++)
-        put_app(&m, &job->apps[i]);
-    put_placement(&m, job);
+    job_fields(&f, &plan, n_nodes);
     if (preputs)
         msg_bytes(&m, preputs->p, preputs->left);
     else
         msg_u32(&m, 0);
+    memset(has, 0, n_nodes * sizeof(*has));
     for (uint32_t i = 0; i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    for (uint32_t i = 0; i < n_nodes; i++) {
         job->n_members += has[i];
-    job->n_launching = job->n_members;
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
-        if (has[i])
+        job->n_launching += has[i] || job_is_for_all(h, job);
+    }
+    for (uint32_t i = 0; i < n_nodes; i++)
+        if (has[i] || job_is_for_all(h, job))
             nodes_tell(h, &h->nodes[i], &m);
-    tell_space(h, job, has);
     free(has);
     msg_free(&m);
 }
@@ -335,8 +280,8 @@ static void start_head(struct head *h)
     free(cwd);
     check_limit(h->jobs->opt);
     net_init(&h->net, h->jobs->opt, &head_net_ops, h);
-    randombytes_buf(h->net.self.secret, CHANNEL_SECRET_BYTES);
-    randombytes_buf(h->net.self.job, CHANNEL_JOB_BYTES);
+    random_bytes(h->net.self.secret, CHANNEL_SECRET_BYTES);
+    random_bytes(h->net.self.job, CHANNEL_JOB_BYTES);
     h->net.self.id = CHANNEL_HEAD;
     rc = net_listen(&h->net, h->jobs->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
@@ -373,37 +318,26 @@ static bool is_of_node(const char *var)
 
 static void tell_setup(struct head *h)
 {
-    char *cwd = getcwd(NULL, 0);
+    struct options opt = *h->jobs->opt;
+    struct setup setup = {.opt = &opt, .timeline = h->jobs->timeline->on, .cwd = getcwd(NULL, 0)};
     struct msg m = {0};
+    struct msg_fields f = {.out = &m};
     uint32_t n = 0;
 
-    for (char **e = environ; *e; e++)
-        n += !is_of_node(*e);
-    msg_begin(&m, MSG_SETUP);
-    msg_u32(&m, (uint32_t)h->jobs->opt->use_port | (uint32_t)h->jobs->opt->no_shm << 1 |
-                    (uint32_t)h->jobs->opt->pmi_1_2 << 2 | (uint32_t)h->jobs->opt->verbose << 3 |
-                    (uint32_t)h->jobs->opt->as_hydra << 4 | h->jobs->opt->design << 5 |
-                    (uint32_t)h->jobs->timeline->on << 9);
-    msg_u32(&m, h->jobs->opt->stdin_rank);
-    msg_u32(&m, h->jobs->opt->mpi);
-    msg_u32(&m, (uint32_t)h->jobs->opt->report_bindings |
-                    (uint32_t)(h->jobs->opt->launch == LAUNCH_FORK) << 1);
-    msg_string(&m, h->jobs->opt->map_by);
-    msg_string(&m, h->jobs->opt->bind_to);
-    msg_string(&m, h->jobs->opt->topology);
-    msg_u32(&m, (uint32_t)h->jobs->opt->universe_size);
-    msg_u64(&m, (uint64_t)(h->jobs->opt->stall_s * 1e9));
-    msg_u64(&m, (uint64_t)(h->jobs->opt->get_s * 1e9));
-    msg_u64(&m, h->jobs->opt->shm_max_bytes);
-    msg_string(&m, cwd);
-    msg_u32(&m, n);
+    while (environ[n])
+        n++;
+    setup.vars = xrealloc(NULL, (n + 1) * sizeof(*setup.vars));
     for (char **e = environ; *e; e++)
         if (!is_of_node(*e))
-            msg_string(&m, *e);
+            setup.vars[setup.n_vars++] = *e;
+    opt.one_host = opt.launch == LAUNCH_FORK;
+    msg_begin(&m, MSG_SETUP);
+    setup_fields(&f, &setup);
     timeline_asked(h->jobs->timeline, h->jobs->opt->n_nodes);
     nodes_tell_all(h, &m);
     msg_free(&m);
-    free(cwd);
+    free(setup.vars);
+    free(setup.cwd);
 }
 
 /* Sends each agent's address to all. */
@@ -461,7 +395,7 @@ void nodes_ready(struct head *h, struct node *node)
 {
     node->ready = true;
     timeline_node(h->jobs->timeline, node->id, TIMELINE_READY);
-    trace("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
+    log_verbose("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++h->n_ready < h->jobs->opt->n_nodes || h->jobs->stopping)
         return;
     timer_set(&h->start, 0);
@@ -510,9 +444,9 @@ void nodes_lost(struct head *h, struct node *node, const char *why)
         node->link = NULL;
     }
     if (!h->jobs->stopping && !h->ending)
-        say("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
+        log_message("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
     else
-        trace("node %u (%s) is lost: %s", node->id, node->name, why);
+        log_verbose("node %u (%s) is lost: %s", node->id, node->name, why);
     forget_ranks(h, node->id);
     if (!h->ending || h->jobs->stopping)
         job_stop(h->jobs, STATUS_NODE);
@@ -629,7 +563,7 @@ void nodes_stop(const struct jobs *jobs)
     if (jobs->head)
         pmiwire_server_destroy(jobs->head->names);
     if (net_of(jobs))
-        sodium_memzero(&net_of(jobs)->self, sizeof(net_of(jobs)->self));
+        explicit_bzero(&net_of(jobs)->self, sizeof(net_of(jobs)->self));
 }
 
 void head_set_up(struct pmirun *pr)
@@ -642,12 +576,11 @@ void head_set_up(struct pmirun *pr)
     h->jobs = &pr->jobs;
     h->output = &pr->output;
     h->input = &pr->input;
-    h->detect = &pr->detect;
     h->orig_mask = &pr->signals.orig_mask;
     pr->jobs.head = pr->input.head = h;
     pr->timeline.of_nodes = true;
     (void)open_standard(); /* a failure comes again below */
-    job_note_inherited(&pr->jobs.leftovers);
+    leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)

@@ -14,39 +14,19 @@
 #include "../local/host.h"
 #include "../local/input.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/launch.h"
 #include "../local/mpi_detect.h"
 #include "../local/pmi.h"
 #include "../local/port.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/program.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/timeline.h"
+#include "job_message.h"
 #include "step.h"
-
-static char **get_strings(struct msg_in *in, uint32_t *n)
-{
-    char **v;
-
-    *n = get_count(in, 4);
-    v = xrealloc(NULL, (*n + 1) * sizeof(*v));
-    for (uint32_t i = 0; i < *n; i++)
-        v[i] = get_string(in);
-    v[*n] = NULL;
-    return v;
-}
-
-/* NULL when empty. */
-static char *get_option(struct msg_in *in)
-{
-    char *s = get_string(in);
-
-    if (s[0])
-        return s;
-    free(s);
-    return NULL;
-}
 
 static void start_own_server(struct agent *a)
 {
@@ -55,69 +35,42 @@ static void start_own_server(struct agent *a)
     if (err == 0 && a->opt->use_port)
         err = port_init(a->jobs->pmi->port);
     if (err) {
-        say("cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        log_message("cannot start the PMI server: %s; stopping the job", any_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         a->unserved = true;
     }
 }
 
-/* The part of MSG_SETUP about binding: flags, and the texts of three options. */
-static bool get_place(struct options *opt, struct msg_in *in)
+static bool parse_place(struct options *opt)
 {
-    const uint32_t flags = get_u32(in);
-
-    opt->report_bindings = flags & 1;
-    opt->one_host = flags & 2;
-    free(opt->map_by); /* a second MSG_SETUP is refused, after this */
-    free(opt->bind_to);
-    free(opt->topology);
-    opt->map_by = get_option(in);
-    opt->bind_to = get_option(in);
-    opt->topology = get_option(in);
-    return !in->bad && !(opt->map_by && place_parse_map(&opt->place, opt->map_by)) &&
+    return !(opt->map_by && place_parse_map(&opt->place, opt->map_by)) &&
            !(opt->bind_to && place_parse_bind(&opt->place, opt->bind_to)) &&
            !place_settle(&opt->place);
 }
 
 static bool on_setup(struct agent *a, struct msg_in *in)
 {
-    uint32_t flags = get_u32(in), n;
-    uint64_t stall_ns, get_ns;
-    char *cwd, **vars;
-    bool ok, placed;
+    struct setup setup = {.opt = a->opt};
+    struct msg_fields f = {.in = in};
+    bool ok;
 
-    a->opt->use_port = flags & 1;
-    a->opt->no_shm = flags & 2;
-    a->opt->pmi_1_2 = flags & 4;
-    a->opt->verbose = messages.verbose = flags & 8;
-    a->opt->as_hydra = flags & 16;
-    a->opt->design = flags >> 5 & 15;
-    a->opt->stdin_rank = get_u32(in);
-    a->opt->mpi = (enum mpi_way)get_u32(in);
-    placed = get_place(a->opt, in);
-    a->opt->universe_size = (int32_t)get_u32(in);
-    stall_ns = get_u64(in);
-    a->opt->stall_s = (double)stall_ns / 1e9;
-    get_ns = get_u64(in);
-    a->opt->get_s = (double)get_ns / 1e9;
-    a->opt->shm_max_bytes = get_u64(in);
-    cwd = get_string(in);
-    vars = get_strings(in, &n);
-    ok = !in->bad && placed && flags < 1024 && !a->jobs->pmi->server && !a->unserved &&
-         stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
-         a->opt->design <= PMIWIRE_DESIGN_TREE && a->opt->mpi <= MPI_PMIX;
-    for (uint32_t i = 0; i < n; i++) {
+    if (a->jobs->pmi->server || a->unserved)
+        return false; /* it came before */
+    setup_fields(&f, &setup);
+    ok = !in->bad && a->opt->design <= PMIWIRE_DESIGN_TREE && parse_place(a->opt);
+    messages.verbose = a->opt->verbose;
+    for (uint32_t i = 0; i < setup.n_vars; i++) {
         if (ok)
-            env_set(vars[i]);
-        free(vars[i]);
+            env_set(setup.vars[i]);
+        free(setup.vars[i]);
     }
-    free(vars);
-    if (ok && !a->step && chdir(cwd) != 0) {
-        say("%s: %s; stopping the job", cwd, strerror(errno));
+    free(setup.vars);
+    if (ok && !a->step && chdir(setup.cwd) != 0) {
+        log_message("%s: %s; stopping the job", setup.cwd, strerror(errno));
         job_stop(a->jobs, STATUS_NOEXEC);
     }
-    free(cwd);
-    if (ok && (flags & 512))
+    free(setup.cwd);
+    if (ok && setup.timeline)
         timeline_begin(a->jobs->timeline);
     if (ok)
         start_own_server(a);
@@ -142,42 +95,6 @@ static bool on_peers(struct agent *a, struct msg_in *in)
     return !in->bad;
 }
 
-static bool get_app(struct msg_in *in, struct app *app)
-{
-    uint32_t argc, what;
-
-    app->n_procs = get_u32(in);
-    app->argv = get_strings(in, &argc);
-    app->wdir = get_option(in);
-    app->search = get_option(in);
-    app->sets = get_strings(in, &app->n_sets);
-    what = get_u32(in);
-    app->env.pass = get_strings(in, &app->env.n_pass);
-    if (what == ENV_SOME)
-        app->env.what = ENV_SOME;
-    return !in->bad && argc > 0 && what <= ENV_SOME;
-}
-
-/* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
-static uint32_t *get_placement(const struct agent *a, struct msg_in *in, uint64_t n_ranks,
-                               bool with_ours)
-{
-    uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
-    bool ours = false;
-    uint64_t at = 0;
-
-    for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
-        uint32_t node = get_u32(in), n = get_u32(in);
-
-        in->bad = in->bad || node >= a->n_nodes || n > n_ranks - at;
-        ours = ours || (n && node == a->node);
-        for (uint32_t k = 0; k < n && !in->bad; k++)
-            node_of[at++] = node;
-    }
-    in->bad = in->bad || at != n_ranks || ours != with_ours;
-    return node_of;
-}
-
 /* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
 static int find_job_programs(struct job *job)
 {
@@ -188,7 +105,7 @@ static int find_job_programs(struct job *job)
 
         if (status == 0)
             continue;
-        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
         return status;
     }
@@ -209,17 +126,6 @@ static int put_all(struct job *job, struct msg_in *in)
     return err;
 }
 
-static int check_limits(struct agent *a, const struct job *job)
-{
-    uint64_t need, have;
-    int err = launch_check_limits(a->jobs->launcher, job->n_local, &need, &have);
-
-    if (err)
-        say("%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-            job->n_local, (unsigned long long)need, (unsigned long long)have);
-    return err;
-}
-
 /* The error for a spawner where only a status is known. */
 static int spawn_error(int status)
 {
@@ -230,35 +136,15 @@ static int spawn_error(int status)
 static void refuse_job(struct job *job, int status, int err)
 {
     if (job->spawned)
-        job_abandon(job, err);
+        job_spawn_failed(job, err);
     else
         job_stop(job->jobs, status);
 }
 
 static void free_plan(const struct job_plan *plan)
 {
-    spawn_free_apps(plan->apps, plan->n_apps);
+    apps_free(plan->apps, plan->n_apps);
     free(plan->node_of);
-}
-
-/* False: malformed. All but the first job have been spawned, and their numbers grow. */
-static bool get_plan(const struct agent *a, struct msg_in *in, struct job_plan *plan)
-{
-    uint64_t n_ranks = 0;
-    bool ok = true;
-
-    plan->n_apps = get_count(in, 16);
-    plan->apps = xrealloc(NULL, plan->n_apps * sizeof(*plan->apps));
-    memset(plan->apps, 0, plan->n_apps * sizeof(*plan->apps));
-    for (uint32_t i = 0; i < plan->n_apps && ok; i++) {
-        ok = get_app(in, &plan->apps[i]);
-        n_ranks += plan->apps[i].n_procs;
-    }
-    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !a->jobs->pmi->server || !a->peers ||
-        plan->number < a->jobs->n_jobs || plan->number == UINT32_MAX)
-        return false;
-    plan->node_of = get_placement(a, in, n_ranks, true);
-    return !in->bad;
 }
 
 /* Begins a job; its pairs follow in the message. */
@@ -270,22 +156,29 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
 
     job = job_create(a->jobs, plan, &err); /* takes node_of */
     if (!job) {
-        say("cannot start the job: %s; stopping", any_strerror(err));
-        spawn_free_apps(plan->apps, plan->n_apps);
+        log_message("cannot start the job: %s; stopping", any_strerror(err));
+        apps_free(plan->apps, plan->n_apps);
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
-    if (a->step) {
+    err = pmi_add_job(a->jobs->pmi, job);
+    if (err)
+        log_message("cannot serve the job: %s", any_strerror(err));
+    if (err == 0 && a->step) {
         step_adopt(a, job);
         agent_begin_exchange(a, job);
         return;
     }
-    err = put_all(job, in);
     if (err == 0)
-        err = check_limits(a, job);
+        err = put_all(job, in);
+    if (err == 0 && (why = launch_check_limits(a->jobs->launcher, job->n_local, 0)) != NULL) {
+        log_message("%s", why);
+        free(why);
+        err = -EMFILE;
+    }
     status = err ? STATUS_RESOURCES : find_job_programs(job);
     if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
-        say("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)
@@ -295,60 +188,51 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     agent_begin_exchange(a, job);
 }
 
-static bool on_job_order(struct agent *a, struct msg_in *in)
+/* Has it a rank here? */
+static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
 {
-    struct job_plan plan = {0};
-    char *kvsname, *spawner;
-    bool ok;
+    const uint64_t n_ranks = apps_n_ranks(plan->apps, plan->n_apps);
 
-    if (a->unserved)
-        return true; /* sent before the head knew that */
-    plan.number = get_u32(in);
-    ok = get_u32(in) == (plan.number > 0);
-    plan.way = (enum mpi_way)get_u32(in);
-    plan.kvsname = kvsname = get_string(in);
-    plan.spawner = spawner = get_option(in);
-    plan.spawner_rank = get_u32(in);
-    ok = get_plan(a, in, &plan) && ok && plan.way <= MPI_PMIX &&
-         (plan.number > 0) == (spawner != NULL);
-    if (ok)
-        begin_job(a, &plan, in);
-    else
-        free_plan(&plan);
-    free(kvsname);
-    free(spawner);
-    return ok && !in->bad;
+    for (uint64_t i = 0; i < n_ranks; i++)
+        if (plan->node_of[i] == a->node)
+            return true;
+    return false;
 }
 
 /* A job that has no rank here, but that PMIx clients may name. */
-static bool on_space(struct agent *a, struct msg_in *in)
+static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
 {
-    const uint32_t number = get_u32(in);
-    char *nspace = get_string(in), *parent = get_option(in);
-    struct pmix_host_job s = {.number = number, .nspace = nspace, .parent = parent};
-    uint32_t *app_procs, *node_of = NULL;
-    uint64_t n_ranks = 0;
-    bool ok;
+    if (!plan->kvsname[0] || strlen(plan->kvsname) >= sizeof(a->jobs->first->kvsname) ||
+        !host_space(plan))
+        return false;
+    /* the head answers the spawner after this */
+    agent_report(a, MSG_LAUNCHED, &(struct report){.job = plan->number});
+    agent_take_early(a, plan->number);
+    return true;
+}
 
-    s.n_apps = get_count(in, 4);
-    s.app_procs = app_procs = xrealloc(NULL, (s.n_apps + 1) * sizeof(*app_procs));
-    for (uint32_t i = 0; i < s.n_apps; i++)
-        n_ranks += app_procs[i] = get_u32(in);
-    ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
-         strlen(nspace) < sizeof(a->jobs->first->kvsname);
-    if (ok)
-        s.node_of = node_of = get_placement(a, in, n_ranks, false);
-    s.n_ranks = (uint32_t)n_ranks;
-    ok = ok && !in->bad && !in->left && host_space(&s);
-    if (ok) {
-        agent_report(a, MSG_LAUNCHED, number); /* the head answers the spawner after this */
-        agent_take_early(a, number);
-    }
-    free(nspace);
-    free(parent);
-    free(app_procs);
-    free(node_of);
-    return ok;
+/* All but the first job have been spawned, and their numbers grow. */
+static bool on_job_order(struct agent *a, struct msg_in *in)
+{
+    struct job_plan plan = {0};
+    struct msg_fields f = {.in = in};
+    bool ok, ours;
+
+    if (a->unserved)
+        return true; /* sent before the head knew that */
+    job_fields(&f, &plan, a->n_nodes);
+    ok = !in->bad && a->jobs->pmi->server && a->peers && plan.number >= a->jobs->n_jobs &&
+         plan.number != UINT32_MAX && (plan.number > 0) == (plan.spawner != NULL);
+    ours = ok && plan_is_ours(a, &plan);
+    if (ours)
+        begin_job(a, &plan, in);
+    else
+        ok = ok && announce_elsewhere(a, &plan);
+    if (!ours)
+        free_plan(&plan);
+    free(plan.kvsname);
+    free(plan.spawner);
+    return ok && !in->bad;
 }
 
 /* The head is stopping the job, and sends signals for the ranks here. */
@@ -356,8 +240,7 @@ static void on_stop(struct agent *a)
 {
     a->jobs->stopping = true;
     host_stop();
-    a->jobs->launch = NULL;
-    a->jobs->launch_tail = &a->jobs->launch;
+    jobs_unqueue_all(a->jobs);
     /* in case no signal comes from it */
     timer_set(&a->jobs->kill, loop.now_ns + 5 * GRACE_NS);
     timer_set(&a->jobs->drain, loop.now_ns + 2 * GRACE_NS);
@@ -393,8 +276,7 @@ static bool on_named(struct agent *a, struct msg_in *in)
 
 static bool on_head_ask(struct agent *a)
 {
-    agent_msg(a, MSG_HERE);
-    agent_tell(a);
+    agent_report(a, MSG_HERE, &(struct report){0});
     return true;
 }
 
@@ -403,7 +285,7 @@ static bool on_abandon(struct agent *a, struct msg_in *in)
     struct job *job = job_by_number(a->jobs, get_u32(in));
 
     if (job && job->spawned)
-        job_abandon(job, -ECANCELED); /* the head knows already */
+        job_spawn_failed(job, -ECANCELED); /* the head knows already */
     return !in->bad;
 }
 
@@ -424,12 +306,15 @@ static bool on_over(struct agent *a, struct msg_in *in)
 /* A rank of another node has ended. */
 static bool on_rank_ended(struct agent *a, struct msg_in *in)
 {
-    const uint32_t job = get_u32(in), rank = get_u32(in), end = get_u32(in), status = get_u32(in);
+    struct report r;
+    char *text;
 
-    if (in->bad || end > PMIX_HOST_ABORTED)
+    report_get(in, &r, &text);
+    free(text);
+    if (in->bad || r.value > PMIX_HOST_ABORTED)
         return false;
     if (!a->jobs->stopping)
-        host_rank_gone(job, rank, (enum pmix_host_end)end, (int)status);
+        host_rank_gone(r.job, r.rank, (enum pmix_host_end)r.value, (int)r.detail);
     return true;
 }
 
@@ -459,7 +344,7 @@ static bool on_signal(struct agent *a, struct msg_in *in)
 
     if (in->bad || sig == 0 || sig > 64)
         return false;
-    job_kill_all(a->jobs, (int)sig);
+    ranks_signal(a->jobs, (int)sig);
     return true;
 }
 
@@ -474,7 +359,6 @@ bool orders_frame(struct agent *a, const void *p, size_t n)
     case MSG_SIGNAL: return on_signal(a, &in);
     case MSG_STOP: on_stop(a); return true;
     case MSG_ABANDON: return on_abandon(a, &in);
-    case MSG_SPACE: return on_space(a, &in);
     case MSG_ENDED: return on_rank_ended(a, &in);
     case MSG_OVER: return on_over(a, &in);
     case MSG_ROOM: return on_room_order(a, &in);

@@ -131,6 +131,12 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
+static void print_hex(char *to, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+}
+
 /* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
  * command, from 1 on; 0 where no command of ours starts it. */
 static char *boot_lines(const struct head *h, const char *node, uint32_t try)
@@ -141,14 +147,14 @@ static char *boot_lines(const struct head *h, const char *node, uint32_t try)
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
 
-    sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
-    sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
+    print_hex(secret, self->secret, CHANNEL_SECRET_BYTES);
+    print_hex(job, self->job, CHANNEL_JOB_BYTES);
     text = xprintf("pmirun-agent " BOOT_VERSION
                    "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
                    "%s\nend\n",
                    job, secret, node, try, h->jobs->opt->n_nodes, h->jobs->opt->node_s * 1e3,
                    h->port, addresses);
-    sodium_memzero(secret, sizeof(secret));
+    explicit_bzero(secret, sizeof(secret));
     free(addresses);
     return text;
 }
@@ -169,7 +175,7 @@ static void write_bootstrap(struct head *h, struct starter *s)
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(h, &h->nodes[i], why);
     }
-    sodium_memzero(text, n);
+    explicit_bzero(text, n);
     free(text);
 }
 
@@ -246,9 +252,9 @@ static void starter_line(struct head *h, struct starter *s)
     if (!memmem(s->line, s->len, "pmirun", 6))
         s->login_printed = true;
     if (s->under_way && s->n_tries > 1)
-        trace("%s: %.*s", who, (int)s->len, s->line);
+        log_verbose("%s: %.*s", who, (int)s->len, s->line);
     else
-        say("%s: %.*s", who, (int)s->len, s->line);
+        log_message("%s: %.*s", who, (int)s->len, s->line);
     s->len = 0;
 }
 
@@ -338,8 +344,8 @@ static void start_one(struct head *h, struct starter *s)
     if (loop_add(&s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
     write_bootstrap(h, s);
-    trace("pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
-          s->n > 1 ? " and following" : "");
+    log_verbose("pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
+                s->n > 1 ? " and following" : "");
 }
 
 static void close_stdin(struct starter *s)
@@ -422,8 +428,8 @@ static bool try_again(struct head *h, struct starter *s, const char *how)
     if (h->ending || h->jobs->stopping || (loop.now_ns >= h->wait_ns && !s->hung))
         return false;
     if (s->n_tries == 1)
-        say("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-            head_node_name(h, s->first), how, h->jobs->opt->wait_s);
+        log_message("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
+                    head_node_name(h, s->first), how, h->jobs->opt->wait_s);
     loop_close(&s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
@@ -483,7 +489,8 @@ static void note_login(struct head *h, const struct starter *s)
         h->login_told)
         return;
     h->login_told = true;
-    say("the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
+    log_message(
+        "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
         "~/.bashrc there",
         head_node_name(h, s->first));
 }
@@ -526,8 +533,8 @@ void head_reap_starter(struct head *h, const siginfo_t *si)
     close_stdin(s);
     if (s->src.fd >= 0)
         on_starter(h, &s->src, 0); /* its last output first */
-    trace("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
-          si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
+    log_verbose("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
+                si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
     free_place(h, s);
     if (came && si->si_code == CLD_EXITED)

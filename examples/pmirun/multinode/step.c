@@ -17,11 +17,12 @@
 
 #include "../local/guard.h"
 #include "../local/job.h"
+#include "../local/job_end.h"
 #include "../local/loop.h"
 #include "../local/output.h"
 #include "../local/pmi.h"
+#include "../local/rank_end.h"
 #include "../local/role.h"
-#include "../local/timeline.h"
 #include "agent.h"
 #include "head.h"
 
@@ -153,16 +154,10 @@ static void begin_rank(struct agent *a, struct task *t)
 
     if (!r || !t->pid || r->state != RANK_WAITING)
         return;
-    r->pid = t->pid;
-    r->state = RANK_RUNNING;
-    r->job->n_launched++;
-    r->job->n_live++;
-    a->jobs->n_live++;
-    guard_add(a->jobs->guard, r->pid);
-    timeline_rank(a->jobs->timeline, r, TIMELINE_LAUNCH, 0);
-    agent_report_rank(a, MSG_STARTED, r, (uint32_t)r->pid);
-    if (r->job->n_launched == r->job->n_local)
-        agent_report(a, MSG_LAUNCHED, r->job->number);
+    guard_add(a->jobs->guard, t->pid);
+    rank_started(r, t->pid);
+    if (++r->job->n_launched == r->job->n_local)
+        job_started(r->job);
 }
 
 static void end_rank(struct agent *a, struct task *t)
@@ -174,7 +169,7 @@ static void end_rank(struct agent *a, struct task *t)
         return;
     si.si_code = WIFEXITED(t->status) ? CLD_EXITED : WCOREDUMP(t->status) ? CLD_DUMPED : CLD_KILLED;
     si.si_status = WIFEXITED(t->status) ? WEXITSTATUS(t->status) : WTERMSIG(t->status);
-    job_rank_exited(t->rank, &si);
+    rank_process_ended(t->rank, &si);
 }
 
 static void heard_line(struct agent *a, struct step *s, const char *line)
@@ -190,7 +185,7 @@ static void heard_line(struct agent *a, struct step *s, const char *line)
             if (s->tasks[i].number == number)
                 t = &s->tasks[i];
     if (!t || (begins ? t->pid || !value : !t->pid || t->exited)) {
-        trace("slurmstepd says \"%s\"", line);
+        log_verbose("slurmstepd says \"%s\"", line);
         return;
     }
     if (begins) {
@@ -259,7 +254,7 @@ void step_left(struct agent *a)
         return;
     if (!a->told)
         die(STATUS_NODE, "agent: slurmstepd has ended before its tasks");
-    say("slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
+    log_message("slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
     job_stop(a->jobs, STATUS_NODE);
 }
 
@@ -286,7 +281,7 @@ void step_adopt(struct agent *a, struct job *job)
             err = pmi_attach(t->rank, t->fd);
     }
     if (err) {
-        say("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        log_message("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
@@ -309,7 +304,7 @@ static void on_srun(void *of, struct source *src, uint32_t events)
     loop_close(src);
     if (h->ending)
         return;
-    trace("srun has ended");
+    log_verbose("srun has ended");
     job_stop(h->jobs, STATUS_SIGNAL + SIGHUP);
 }
 
@@ -319,14 +314,14 @@ void step_begin(struct head *h, char *lines)
     struct job *job = h->jobs->first;
     size_t n = strlen(lines);
 
-    job->way = MPI_PMI;
-    job->way_why = xprintf("srun starts the ranks");
+    job->mpi = MPI_PMI;
+    job->mpi_reason = xprintf("srun starts the ranks");
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->node_of[i] = NOWHERE;
     if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
         die(STATUS_OUTPUT, "cannot send srun's plugin what agents need: %s", strerror(errno));
     set_null(STDOUT_FILENO);
-    sodium_memzero(lines, n);
+    explicit_bzero(lines, n);
     free(lines);
     srun = (struct source){on_srun, h, STDIN_FILENO};
     if (loop_add(&srun, EPOLLIN) != 0)
@@ -356,7 +351,7 @@ bool step_is_whole(const struct head *h)
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         if (job->node_of[i] == NOWHERE) {
-            say("no node has rank %u of the step", i);
+            log_message("no node has rank %u of the step", i);
             return false;
         }
     return true;

@@ -23,7 +23,7 @@
 
 /* Where a name stands, for messages. */
 struct place {
-    const struct parse *p;
+    struct parse *p;
     const char *file; /* NULL: in a list */
     uint32_t line;
 };
@@ -54,7 +54,7 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
 static void add_names(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
     struct options *opt = at->p->opt;
-    struct allocation a = {.hosts = opt->hosts, .slots = opt->slots, .n_hosts = opt->n_hosts};
+    struct allocation *a = &at->p->hosts;
     const bool ranges = memchr(item, '[', n) && !memchr(item, ':', n);
     char *why;
 
@@ -64,16 +64,14 @@ static void add_names(const struct place *at, const char *item, size_t n, uint32
     }
     if (!ranges && !host_is_name(item, n))
         bad_host(at, item, n, "is not a valid host name");
-    why = ranges ? host_ranges(&a, item, n) : host_add(&a, item, n, slots);
+    why = ranges ? host_ranges(a, item, n, slots) : host_add(a, item, n, slots);
     if (why && ranges)
         bad_host(at, item, n, xprintf("is not a valid list: %s", why));
     if (why)
         usage_error(at->p, "%s: %s", at->p->word, why);
-    for (uint32_t i = opt->n_hosts; i < a.n_hosts; i++)
-        a.slots[i] = slots;
-    opt->hosts = a.hosts;
-    opt->slots = a.slots;
-    opt->n_hosts = a.n_hosts;
+    opt->hosts = a->hosts;
+    opt->slots = a->slots;
+    opt->n_hosts = a->n_hosts;
 }
 
 /* `a`, `a:2`: a name, or a range of names, perhaps with slots. more: the slots of `slots=`. */
@@ -138,7 +136,8 @@ static void take_attribute(const struct place *at, const char *word, size_t n, u
     bad_host(at, word, n, "is unknown: use slots=N");
 }
 
-static void hosts_add_line(const struct place *at, const char *line, size_t n)
+/* False: it names none. */
+static bool hosts_add_line(const struct place *at, const char *line, size_t n)
 {
     static const char blanks[] = " \t\r";
     const char *host = NULL, *end = memchr(line, '#', n);
@@ -163,12 +162,13 @@ static void hosts_add_line(const struct place *at, const char *line, size_t n)
     }
     if (host)
         add_item(at, host, host_len, slots);
+    return host;
 }
 
 void set_hostfile(struct parse *p, const struct option_row *row, char **value)
 {
     struct place at = {.p = p, .file = value[0]};
-    const uint32_t before = p->opt->n_hosts;
+    bool some = false;
     size_t n;
     char *text = read_file(p, value[0], MAX_FILE_BYTES, &n), *line = text;
 
@@ -178,11 +178,11 @@ void set_hostfile(struct parse *p, const struct option_row *row, char **value)
         at.line++;
         if (!end)
             end = text + n;
-        hosts_add_line(&at, line, (size_t)(end - line));
+        some |= hosts_add_line(&at, line, (size_t)(end - line));
         line = end + 1;
     }
     free(text);
-    if (p->opt->n_hosts == before)
+    if (!some)
         usage_error(p, "%s %s: names no host", p->word, value[0]);
 }
 
@@ -194,57 +194,4 @@ void hosts_of_hydra(struct parse *p)
         return;
     snprintf(p->word, sizeof(p->word), "HYDRA_HOST_FILE");
     set_hostfile(p, NULL, &file);
-}
-
-/* ---- all of them ---- */
-
-static int by_name(const void *a, const void *b, void *ctx)
-{
-    const uint32_t *i = a, *k = b;
-    const struct options *opt = ctx;
-    const int c = strcmp(opt->hosts[*i], opt->hosts[*k]);
-
-    return c ? c : (*i > *k) - (*i < *k);
-}
-
-const char *hosts_merge(struct options *opt)
-{
-    uint32_t *order, n = 0, i, k;
-
-    if (opt->n_hosts < 2)
-        return NULL;
-    order = xrealloc(NULL, opt->n_hosts * sizeof(*order));
-    for (i = 0; i < opt->n_hosts; i++)
-        order[i] = i;
-    qsort_r(order, opt->n_hosts, sizeof(*order), by_name, opt);
-    for (i = 0; i < opt->n_hosts; i = k) {
-        uint32_t *slots = &opt->slots[order[i]];
-
-        for (k = i + 1; k < opt->n_hosts; k++) {
-            char *again = opt->hosts[order[k]];
-            uint64_t sum;
-
-            if (strcmp(again, opt->hosts[order[i]]) != 0)
-                break;
-            sum =
-                (uint64_t)(*slots ? *slots : 1) + (opt->slots[order[k]] ? opt->slots[order[k]] : 1);
-            if (sum > MAX_PROCS) {
-                free(order);
-                return xprintf("host %s is named more than once, and has more than %u slots", again,
-                               MAX_PROCS);
-            }
-            *slots = (uint32_t)sum;
-            free(again);
-            opt->hosts[order[k]] = NULL;
-        }
-    }
-    for (i = 0; i < opt->n_hosts; i++) {
-        if (!opt->hosts[i])
-            continue;
-        opt->hosts[n] = opt->hosts[i];
-        opt->slots[n++] = opt->slots[i];
-    }
-    opt->n_hosts = n;
-    free(order);
-    return NULL;
 }

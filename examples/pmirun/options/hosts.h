@@ -9,8 +9,5 @@
 option_fn set_hosts, set_hostfile;
 /* The file that HYDRA_HOST_FILE names, if it is set, and this is not one of several tasks. */
 void hosts_of_hydra(struct parse *p);
-/* Merges the entries of a host that is named more than once. NULL, or an error text: a host has
- * more than MAX_PROCS slots. */
-const char *hosts_merge(struct options *opt);
 
 #endif

@@ -344,7 +344,6 @@ static void settle_slots(const struct parse *p)
     struct options *opt = p->opt;
     bool some = opt->per_host > 0;
 
-    check_reason(p, hosts_merge(opt));
     for (uint32_t i = 0; i < opt->n_hosts; i++)
         some = some || opt->slots[i];
     for (uint32_t i = 0; i < opt->n_hosts && some; i++)

@@ -180,7 +180,7 @@ void set_mpi(struct parse *p, const struct option_row *row, char **value)
 {
     const uint32_t i = parse_word(p, value[0], row->words);
 
-    p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_way)i;
+    p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_mode)i;
 }
 
 void set_ends(struct parse *p, const struct option_row *row, char **value)

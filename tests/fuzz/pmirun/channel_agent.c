@@ -4,28 +4,24 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/local/rank_end.h"
+#include "../../../examples/pmirun/multinode/job_message.h"
 #include "channel_world.h"
 
 /* What a head says first: how things are to be, and where the others are. */
 static void tell_agent(struct world *w)
 {
+    char slash[] = "/", kvsname[] = "kvs_0", prog[] = "prog", *argv[] = {prog, NULL};
+    uint32_t node_of[] = {1, 1, 0, 0};
+    struct options opt = {.universe_size = 8, .shm_max_bytes = 1u << 20};
+    struct setup setup = {.opt = &opt, .cwd = slash};
+    struct app app = {.n_procs = 4, .argv = argv};
+    struct job_plan plan = {.apps = &app, .n_apps = 1, .kvsname = kvsname, .node_of = node_of};
     struct msg m = {0};
+    struct msg_fields f = {.out = &m};
 
     msg_begin(&m, MSG_SETUP);
-    msg_u32(&m, 0);
-    msg_u32(&m, 0);
-    msg_u32(&m, MPI_AUTO);
-    msg_u32(&m, 0);
-    msg_string(&m, "");
-    msg_string(&m, "");
-    msg_string(&m, "");
-    msg_u32(&m, 8);
-    msg_u64(&m, 0);
-    msg_u64(&m, 0);
-    msg_u64(&m, 1u << 20);
-    msg_string(&m, "/");
-    msg_u32(&m, 0);
+    setup_fields(&f, &setup);
     say_msg(w, &w->peers[0], &m);
     msg_begin(&m, MSG_PEERS);
     msg_u32(&m, LINKS);
@@ -35,26 +31,7 @@ static void tell_agent(struct world *w)
     }
     say_msg(w, &w->peers[0], &m);
     msg_begin(&m, MSG_JOB);
-    msg_u32(&m, 0);
-    msg_u32(&m, 0);
-    msg_u32(&m, MPI_AUTO);
-    msg_string(&m, "kvs_0");
-    msg_string(&m, NULL);
-    msg_u32(&m, 0);
-    msg_u32(&m, 1);
-    msg_u32(&m, 4);
-    msg_u32(&m, 1);
-    msg_string(&m, "prog");
-    msg_string(&m, NULL);
-    msg_string(&m, NULL);
-    msg_u32(&m, 0);
-    msg_u32(&m, 0);
-    msg_u32(&m, 0);
-    msg_u32(&m, 2);
-    msg_u32(&m, 1);
-    msg_u32(&m, 2);
-    msg_u32(&m, 0);
-    msg_u32(&m, 2);
+    job_fields(&f, &plan, LINKS);
     msg_u32(&m, 0);
     say_msg(w, &w->peers[0], &m);
     check(w->pr.jobs.first && w->pr.jobs.launch == w->pr.jobs.first);
@@ -111,7 +88,7 @@ void launch_all(struct jobs *jobs)
     while (jobs->launch) {
         struct job *job = jobs->launch;
 
-        launch_drop(NULL, job);
+        job_unqueue(job);
         for (; job->n_launched < job->n_local; job->n_launched++) {
             struct rank *r = &job->ranks[job->n_launched];
 
@@ -121,9 +98,11 @@ void launch_all(struct jobs *jobs)
             jobs->n_live++;
             check(rank_index_reserve(&jobs->by_pid) == 0);
             rank_index_add(&jobs->by_pid, r);
-            agent_report_rank(jobs->agent, MSG_STARTED, r, (uint32_t)r->pid);
+            agent_report(jobs->agent, MSG_STARTED,
+                         &(struct report){
+                             .job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
         }
-        agent_report(jobs->agent, MSG_LAUNCHED, job->number);
+        agent_report(jobs->agent, MSG_LAUNCHED, &(struct report){.job = job->number});
     }
 }
 
@@ -138,7 +117,7 @@ void end_rank(struct jobs *jobs, unsigned which)
     for (struct job *job = jobs->first; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local; i++)
             if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
-                job_rank_exited(&job->ranks[i], &si);
+                rank_process_ended(&job->ranks[i], &si);
                 return;
             }
 }

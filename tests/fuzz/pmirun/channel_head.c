@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <string.h>
 
+#include "../../../examples/pmirun/multinode/job_message.h"
 #include "channel_world.h"
 
 static struct app *one_app(uint32_t n_procs)
@@ -23,7 +24,7 @@ static void come(struct world *w, int i)
     struct msg m = {0};
 
     msg_begin(&m, MSG_TRY);
-    msg_u32(&m, 0);
+    report_put(&m, &(struct report){0});
     say_msg(w, &w->peers[i], &m);
 }
 
@@ -32,8 +33,7 @@ static void ready(struct world *w, int i)
     struct msg m = {0};
 
     msg_begin(&m, MSG_READY);
-    msg_u32(&m, 5000);
-    msg_string(&m, "name");
+    report_put(&m, &(struct report){.value = 5000, .text = "name"});
     say_msg(w, &w->peers[i], &m);
 }
 
@@ -48,7 +48,6 @@ void begin_head(struct world *w, bool with_prelude)
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
-    w->head.detect = &pr->detect;
     begin_net(w, &w->head.net, CHANNEL_HEAD);
     net_init(w->net, &pr->opt, &head_net_ops, &w->head);
     pr->opt.labels = pr->timeline.on = with_prelude;

@@ -124,7 +124,7 @@ void topology_use(const struct topology *t, bool use)
 
 const char *mpi_detect_name(const struct job *job)
 {
-    return job->way == MPI_PMIX ? "pmix" : "pmi";
+    return job->mpi == MPI_PMIX ? "pmix" : "pmi";
 }
 
 void mpi_detect_report(const struct job *job)
@@ -138,10 +138,11 @@ void mpi_detect_ended(struct job *job)
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
 int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
 {
-    if (job->way == MPI_AUTO)
-        job->way = MPI_PMI;
-    job->way_why = xprintf("fuzz");
-    agent_report_mpi(job->jobs->agent, job);
+    if (job->mpi == MPI_AUTO)
+        job->mpi = MPI_PMI;
+    job->mpi_reason = xprintf("fuzz");
+    agent_report(job->jobs->agent, MSG_CHOSE,
+                 &(struct report){.job = job->number, .value = job->mpi, .text = job->mpi_reason});
     return 0;
 }
 
@@ -172,11 +173,9 @@ int program_find(struct app *app, char **why)
     return err ? STATUS_NOTFOUND : 0;
 }
 
-int launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t *need, uint64_t *have)
+char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 {
-    *need = n_more;
-    *have = 40;
-    return n_more > 40 ? -EMFILE : 0;
+    return n_more > 40 ? xprintf("too many processes") : NULL;
 }
 
 void launch_land_all(struct launcher *l)
@@ -189,15 +188,6 @@ void launch_settle(struct launcher *l)
 
 void launch_drop(struct launcher *l, struct job *job)
 {
-    struct jobs *jobs = job->jobs;
-    struct job **p = &jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (*p)
-        *p = job->next_launch;
-    if (!*p)
-        jobs->launch_tail = p;
 }
 
 int port_init(struct port *port)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include <sodium.h>
+
 #include "../../../examples/pmirun/local/pmirun.h"
 #include "../../../examples/pmirun/multinode/agent.h"
 #include "../../../examples/pmirun/multinode/head.h"

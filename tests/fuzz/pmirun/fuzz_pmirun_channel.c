@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #include "../../../examples/pmirun/local/host.h"
-#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/local/job_end.h"
+#include "../../../examples/pmirun/local/rank_end.h"
 #include "../../../examples/pmirun/local/spawn.h"
 #include "channel_world.h"
 #include "fuzz.h"
@@ -71,8 +72,8 @@ static void end_world(struct world *w)
             free(job->ranks[i].err.part);
         }
         if (!job->spawned)
-            spawn_free_apps(job->apps, job->n_apps);
-        job_free(job);
+            apps_free(job->apps, job->n_apps);
+        job_release(job);
     }
     pmiwire_server_destroy(pr->pmi.server);
     end_agent(&w->agent);
@@ -139,7 +140,6 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
     if (jobs->agent) {
         if (pr->pmi.server)
             pmiwire_server_tick(pr->pmi.server, loop.now_ns);
-        host_tick();
         launch_all(jobs);
         if (!jobs->n_live && nodes_may_end(jobs))
             nodes_ended(jobs);
@@ -221,9 +221,10 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
         at += step(w, data + at, size - at);
         listen_to_server(w);
         job_decide_end(&w->pr.jobs);
+        jobs_progress(&w->pr.jobs);
         nodes_progress(&w->pr.jobs);
         listen_to_server(w);
-        job_free_ended(&w->pr.jobs);
+        jobs_free_ended(&w->pr.jobs);
         listen_to_server(w);
         judge(w);
     }
