@@ -103,31 +103,25 @@ int MPIR_Group_difference_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Grou
     return group_combine(rankmap_difference, group1, group2, group);
 }
 
-/* The parent's processes of the ranks given, or all but those. */
-typedef int select_fn(struct rankmap *parent, const struct rankmap *ranks,
-                      const struct rankmap_opts *opts, struct rankmap **out);
-
-static int group_select(select_fn *select, MPIR_Group *parent, int n, const int ranks[],
-                        MPIR_Group **group)
-{
-    struct rankmap *list = NULL, *map = NULL;
-    int rc = rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &list, NULL);
-
-    if (rc == 0)
-        rc = select(parent->map, list, NULL, &map);
-    rankmap_unref(list);
-    return group_return(rc, map, group);
-}
-
 int MPIR_Group_incl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
 {
-    return group_select(rankmap_compose, parent, n, ranks, group);
+    struct rankmap *map = NULL;
+    int rc = rankmap_include_ranks(parent->map, ranks, n, NULL, &map, NULL);
+
+    return group_return(rc, map, group);
 }
 
 int MPIR_Group_excl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
 {
-    return group_select(rankmap_exclude, parent, n, ranks, group);
+    struct rankmap *map = NULL;
+    int rc = rankmap_exclude_ranks(parent->map, ranks, n, NULL, &map, NULL);
+
+    return group_return(rc, map, group);
 }
+
+/* The parent's processes of the ranks given, or all but those. */
+typedef int select_fn(struct rankmap *parent, const struct rankmap *ranks,
+                      const struct rankmap_opts *opts, struct rankmap **out);
 
 static int group_select_ranges(select_fn *select, MPIR_Group *parent, int n, int ranges[][3],
                                MPIR_Group **group)
