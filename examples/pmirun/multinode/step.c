@@ -258,14 +258,6 @@ void step_left(struct agent *a)
     job_stop(a->jobs, STATUS_NODE);
 }
 
-static struct rank *find_rank(struct job *job, uint32_t number)
-{
-    for (uint32_t i = 0; i < job->n_local; i++)
-        if (job->ranks[i].number == number)
-            return &job->ranks[i];
-    return NULL;
-}
-
 void step_adopt(struct agent *a, struct job *job)
 {
     struct step *s = a->step;
@@ -274,7 +266,7 @@ void step_adopt(struct agent *a, struct job *job)
     for (uint32_t i = 0; i < s->n_tasks && !err; i++) {
         struct task *t = &s->tasks[i];
 
-        t->rank = find_rank(job, t->number);
+        t->rank = job_rank(job, t->number);
         if (!t->rank || t->rank->conn)
             err = -EPROTO;
         else
