@@ -99,14 +99,9 @@ char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots)
 /* Reads a number from 1 to MAX_PROCS and moves *p behind it. 0: not such a number. */
 static uint32_t take_count(const char **p)
 {
-    uint32_t v = 0;
+    uint32_t v;
 
-    for (; **p >= '0' && **p <= '9'; ++*p) {
-        v = 10 * v + (uint32_t)(**p - '0');
-        if (v > MAX_PROCS)
-            return 0;
-    }
-    return v;
+    return read_number(p, MAX_PROCS, &v) ? v : 0;
 }
 
 /* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */

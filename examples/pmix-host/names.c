@@ -379,22 +379,7 @@ static void lookup_answered(struct name_task *t, uint32_t slot, int rc, struct p
     *f = now;
 }
 
-/* A value in an answer: namespace and key, each with its NUL; rank, length; the bytes. */
-static size_t item_write(char *p, const struct found *f, const char *key)
-{
-    const char *nspace = f->value + VALUE_BYTES;
-    const size_t n = strlen(nspace) + 1, k = strlen(key) + 1, len = f->len - VALUE_BYTES - n;
-
-    if (p) {
-        memcpy(p, nspace, n);
-        memcpy(p + n, key, k);
-        le32_write(p + n + k, f->rank);
-        le32_write(p + n + k + 4, (uint32_t)len);
-        memcpy(p + n + k + 8, nspace + n, len);
-    }
-    return n + k + 8 + len;
-}
-
+/* The answer: of each value found the number of its key, its length, and what is stored. */
 static void lookup_end(struct pmix_host *h, struct name_task *t)
 {
     size_t len = 0, at = 0;
@@ -402,11 +387,18 @@ static void lookup_end(struct pmix_host *h, struct name_task *t)
 
     for (uint32_t i = 0; i < t->req->n_values; i++)
         if (t->found[i].value)
-            len += item_write(NULL, &t->found[i], t->req->values[i].key);
+            len += 8 + t->found[i].len;
     data = malloc(len ? len : 1);
-    for (uint32_t i = 0; data && i < t->req->n_values; i++)
-        if (t->found[i].value)
-            at += item_write(data + at, &t->found[i], t->req->values[i].key);
+    for (uint32_t i = 0; data && i < t->req->n_values; i++) {
+        const struct found *f = &t->found[i];
+
+        if (!f->value)
+            continue;
+        le32_write(data + at, i);
+        le32_write(data + at + 4, (uint32_t)f->len);
+        memcpy(data + at + 8, f->value, f->len);
+        at += 8 + f->len;
+    }
     task_end(h, t,
              !data     ? HOST_ENOMEM
              : len > 0 ? HOST_OK
@@ -671,32 +663,18 @@ void names_free(struct pmix_host *h)
     }
 }
 
-static const char *string_next(const char **p, size_t *left)
-{
-    const char *s = *p, *end = *left ? memchr(s, '\0', *left) : NULL;
-
-    if (!end)
-        return NULL;
-    *left -= (size_t)(end - s) + 1;
-    *p = end + 1;
-    return s;
-}
-
 bool names_next(const char **data, size_t *left, struct names_item *item)
 {
-    const char *p = *data, *nspace, *key;
-    size_t n = *left;
-    uint32_t len;
+    const char *value = *data + 8, *nspace = value + VALUE_BYTES, *bytes;
+    size_t len;
 
-    nspace = string_next(&p, &n);
-    key = nspace ? string_next(&p, &n) : NULL;
-    if (!key || n < 8)
+    if (*left < 8)
         return false;
-    len = le32_read(p + 4);
-    if (len > n - 8)
-        return false;
-    *item = (struct names_item){nspace, le32_read(p), key, p + 8, len};
-    *data = p + 8 + len;
-    *left = n - 8 - len;
+    len = le32_read(*data + 4);
+    bytes = nspace + strlen(nspace) + 1; /* value_read() has seen its NUL */
+    *item = (struct names_item){le32_read(*data), nspace, le32_read(value + 4), bytes,
+                                (size_t)(value + len - bytes)};
+    *data += 8 + len;
+    *left -= 8 + len;
     return true;
 }

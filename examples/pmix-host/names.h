@@ -66,14 +66,14 @@ void names_request(struct pmix_host *h, const struct host_job *job, uint32_t ran
                    const struct names_req *req, host_done_fn done, void *ctx);
 
 struct names_item {
+    uint32_t key;       /* its number in the request */
     const char *nspace; /* the publisher */
     uint32_t rank;
-    const char *key;
     const void *p;
     size_t len;
 };
 
-/* The next value that a lookup found; false: no more. Strings are NUL-terminated. */
+/* The next value that a lookup found; false: no more. */
 bool names_next(const char **data, size_t *left, struct names_item *item);
 
 /* The name service's answer. False: the token is not of a name. */

@@ -511,7 +511,7 @@ pmix_server_module_t *upcalls_module(struct queue *q, const char *key)
 
 /* ---- answers ---- */
 
-static bool value_unpack(pmix_pdata_t *to, const struct names_item *item)
+static bool value_unpack(pmix_pdata_t *to, const struct names_item *item, const char *key)
 {
     pmix_data_buffer_t buf = {0};
     int32_t n = 1;
@@ -526,7 +526,7 @@ static bool value_unpack(pmix_pdata_t *to, const struct names_item *item)
     buf.bytes_allocated = buf.bytes_used = item->len;
     snprintf(to->proc.nspace, sizeof(to->proc.nspace), "%s", item->nspace);
     to->proc.rank = item->rank;
-    snprintf(to->key, sizeof(to->key), "%s", item->key);
+    snprintf(to->key, sizeof(to->key), "%s", key);
     ok = lib.PMIx_Data_unpack(NULL, &buf, &to->value, &n, PMIX_VALUE) == PMIX_SUCCESS;
     free(buf.base_ptr);
     return ok;
@@ -543,7 +543,7 @@ static void answer_lookup(struct upcall *u)
         u->answer_status = PMIX_ERR_NOMEM;
     while (u->answer_status == PMIX_SUCCESS && n < u->names.n_values &&
            names_next(&data, &left, &item))
-        if (value_unpack(&found[n], &item))
+        if (value_unpack(&found[n], &item, u->names.values[item.key].key))
             n++;
     u->done.lookup(u->answer_status, found, n, u->cbdata);
     for (size_t i = 0; i < n; i++)

@@ -120,8 +120,8 @@ struct shmht_writer_opts {
  *  - The mapping is not inherited by fork(): in a child, the parent's writer fails with -EPERM, and
  *    a Get through its view faults. A table in the caller's memory (region) has no such limit.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
- * @param[out] out  the writer
- * @param[out] err  NULL, or receives the failure
+ * @param out  the writer
+ * @param err  detail on failure, or NULL
  * @return 0; -EINVAL (an option), SHMHT_ENAME, -EEXIST (name taken), SHMHT_EHASH, SHMHT_EFULL
  *         (expected_entries do not fit), SHMHT_EPROC, -ENOMEM, -ENOSPC or another -errno
  * @threads MT-Safe.
@@ -188,7 +188,7 @@ struct shmht_desc {
 /**
  * @brief Get what readers attach with: the object's file descriptor (returned) and its description.
  * @param w  the writer
- * @param[out] desc  the description of the table; NULL is allowed
+ * @param desc  the description of the table; NULL is allowed
  * @return the read-only file descriptor of the object, close-on-exec. It belongs to the writer: let
  *         children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table is in
  *         the caller's memory. -EPERM: with desc, in a forked child
@@ -232,8 +232,8 @@ struct shmht_reader_opts {
  * @param desc  from the writer; NULL: fd alone; id and generation are not checked
  * @param fd    the object; -1: open desc->name. Stays the caller's: the reader has a duplicate
  * @param opts  NULL: defaults. With opts->region, desc is NULL and fd is -1
- * @param[out] out  the reader
- * @param[out] err  NULL, or which check failed, and on what
+ * @param out  the reader
+ * @param err  which check failed, and on what; or NULL
  * @return 0; -EINVAL, SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_EKIND, SHMHT_ETRUNC,
  *         SHMHT_ECORRUPT, SHMHT_EHASH, SHMHT_EUNSEALED, SHMHT_EOWNER, SHMHT_ESTALE, SHMHT_ELIMIT,
  *         SHMHT_ENAME, -ENOMEM (also: no address space), or another -errno
@@ -249,7 +249,7 @@ SHMHT_API int shmht_reader_attach(const struct shmht_desc *desc, int fd,
  * @param r        the reader
  * @param key      key_len bytes
  * @param key_len  bytes, 1 … SHMHT_MAX_KEY_BYTES
- * @param[out] value  the value; valid and unchanging until r is detached. `{NULL, 0}` if the call
+ * @param value  the value; valid and unchanging until r is detached. `{NULL, 0}` if the call
  *                    fails
  * @return 0, SHMHT_ENOENT, SHMHT_EKEYLEN or SHMHT_ECORRUPT
  * @threads MT-Safe, beside the writer too.
@@ -266,7 +266,7 @@ SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t ke
  * @param r       the reader
  * @param keys    array of n keys
  * @param n       any number
- * @param[out] values  array of n, in the order of the keys; `{NULL, 0}` for an absent key
+ * @param values  array of n, in the order of the keys; `{NULL, 0}` for an absent key
  * @return how many were found; SHMHT_EKEYLEN if any key has a bad length, SHMHT_ECORRUPT if any
  *         look-up met corruption: those keys are `{NULL, 0}`, all others are answered
  * @threads as shmht_get()
@@ -286,7 +286,7 @@ SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmh
  * @param key         key_len bytes
  * @param key_len     bytes, 1 … SHMHT_MAX_KEY_BYTES
  * @param timeout_ns  nanoseconds; 0: does not sleep; negative: no limit
- * @param[out] value  as shmht_get()
+ * @param value  as shmht_get()
  * @return 0; -ETIMEDOUT: still absent; SHMHT_ESTALE: absent, and the writer has compacted the table
  *         (shmht_reader_follow()); SHMHT_EKEYLEN, SHMHT_ECORRUPT; -ENOSYS: no futex here
  * @threads MT-Safe, beside the writer too. Signals do not end the wait.
@@ -370,7 +370,7 @@ SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
 /**
  * @brief Receive a file descriptor and its description from shmht_fd_send().
  * @param sock  the other end
- * @param[out] desc  its description
+ * @param desc  its description
  * @return a file descriptor, close-on-exec, which the caller closes; -EPIPE: the other end is
  *         closed; as shmht_desc_parse(), where SHMHT_EMAGIC may also be a message without a
  *         descriptor; -errno
@@ -386,7 +386,7 @@ SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
  *
  * Only letters, digits and `,` `.` `_` `-` `/` occur, at most SHMHT_DESC_TEXT_BYTES - 1 of them.
  * @param desc  the description
- * @param[out] buf  NUL-terminated
+ * @param buf  NUL-terminated
  * @param cap   bytes of buf
  * @return length without NUL; SHMHT_ENOBUF; SHMHT_ENAME
  * @threads MT-Safe.
@@ -397,7 +397,7 @@ SHMHT_API ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, si
  * @brief Read a description from text.
  * @param text  len bytes, need not end with NUL; not trusted
  * @param len   bytes
- * @param[out] desc  filled in
+ * @param desc  filled in
  * @return 0; SHMHT_EMAGIC (not a description), SHMHT_EVERSION, SHMHT_ECORRUPT (a field),
  *         SHMHT_ENAME
  * @threads MT-Safe.
@@ -426,8 +426,8 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created, with a new random
  *              seed. Hash and policy are always the old table's. generation 0: the next one;
  *              expected_entries 0: the present number
- * @param[out] out  the writer of the new table
- * @param[out] err  NULL, or receives the failure
+ * @param out  the writer of the new table
+ * @param err  detail on failure, or NULL
  * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's
  *         memory (region)
  * @threads one writer, any readers. A writer killed here leaves the old table.
@@ -444,7 +444,7 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  * @param r     from shmht_reader_attach() to an object. After a failure it reads the old table
  * @param desc  as for shmht_reader_attach()
  * @param fd    as for shmht_reader_attach()
- * @param[out] err  NULL, or which check failed, and on what
+ * @param err  which check failed, and on what; or NULL
  * @return as shmht_reader_attach(); SHMHT_ESTALE also if the generation is not a later one; -EINVAL
  *         if the reader's table is in the caller's memory, or r is a writer's view
  * @threads no other thread may use r during this call
@@ -488,7 +488,7 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
  * @param w        the writer
  * @param key      key_len bytes
  * @param key_len  bytes
- * @param[out] value  the value; valid and unchanging until w is destroyed. `{NULL, 0}` if the call
+ * @param value  the value; valid and unchanging until w is destroyed. `{NULL, 0}` if the call
  *                    fails
  * @return as shmht_get()
  * @threads the writer's
@@ -529,7 +529,7 @@ struct shmht_iter {
  * @param r    a reader, or the writer's view
  * @param it   where to begin; moved behind the last pair taken. Keep it: the next Fence continues
  *             from there
- * @param[out] buf  memory for the block
+ * @param buf  memory for the block
  * @param cap  its bytes
  * @return bytes of the block; 0: no pair from here on; SHMHT_ENOBUF: cap is too small for the next
  *         pair; SHMHT_ECORRUPT
@@ -552,7 +552,7 @@ struct shmht_merged {
  * @param w      the writer
  * @param block  from shmht_reader_export() of any server, any alignment; not trusted
  * @param bytes  bytes received: the block and nothing behind it
- * @param[out] merged  counts of pairs; may be NULL
+ * @param merged  counts of pairs; may be NULL
  * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
  *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: the pairs before the one
  *         that failed are in the table. Under SHMHT_DUP_REJECT the call leaves out pairs whose keys
@@ -583,8 +583,8 @@ struct shmht_array_opts {
 /**
  * @brief Create an array without values.
  * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
- * @param[out] out  the array, for writing
- * @param[out] err  NULL, or receives the failure
+ * @param out  the array, for writing
+ * @param err  detail on failure, or NULL
  * @return 0, or as shmht_writer_create()
  * @threads MT-Safe.
  * @allocates the handle, and the object at its full size
@@ -610,7 +610,7 @@ SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *
  * @brief Get what the array's readers attach with: the object's file descriptor (returned) and its
  *        description.
  * @param a  of shmht_array_create()
- * @param[out] desc  the description of the array; NULL is allowed
+ * @param desc  the description of the array; NULL is allowed
  * @return as shmht_writer_share(); -EINVAL for a reader
  * @threads MT-Safe.
  */
@@ -628,8 +628,8 @@ SHMHT_API void shmht_array_destroy(struct shmht_array *a);
  * @param desc  as for shmht_reader_attach()
  * @param fd    as for shmht_reader_attach()
  * @param opts  NULL: defaults
- * @param[out] out  the array, for reading
- * @param[out] err  NULL, or which check failed, and on what
+ * @param out  the array, for reading
+ * @param err  which check failed, and on what; or NULL
  * @return as shmht_reader_attach()
  * @threads MT-Safe.
  */
@@ -641,7 +641,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
  * @brief The value of a rank, in place.
  * @param a     the array
  * @param rank  0 … n_ranks - 1
- * @param[out] value  stride_bytes bytes; `{NULL, 0}` if the call fails
+ * @param value  stride_bytes bytes; `{NULL, 0}` if the call fails
  * @return 0, SHMHT_ENOENT (not set yet), SHMHT_ERANK
  * @threads MT-Safe, beside the writer too.
  * @cost two memory accesses; one is a bit in a line that 512 ranks share
@@ -667,7 +667,7 @@ struct shmht_info_array {
 /**
  * @brief Report an array's place, size and number of values.
  * @param a  the array
- * @param[out] info  filled in
+ * @param info  filled in
  * @return 0
  * @threads MT-Safe, beside the writer too.
  */
@@ -691,8 +691,8 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
  * deleted meanwhile.
  * @param r   the reader
  * @param it  where it is
- * @param[out] key    in place
- * @param[out] value  in place
+ * @param key    in place
+ * @param value  in place
  * @return 1: a pair; 0: no more now; SHMHT_ECORRUPT
  * @threads MT-Safe on distinct iterators, beside the writer too.
  * @cost sequential reading of the log
@@ -729,7 +729,7 @@ struct shmht_stats {
 /**
  * @brief Report a table's counts and bytes.
  * @param r  the reader, or the writer's view
- * @param[out] stats  filled in
+ * @param stats  filled in
  * @return 0
  * @threads MT-Safe, beside the writer too. Makes one fstat().
  */

@@ -73,19 +73,12 @@ static void host_failed(void *ctx, const char *why)
     job_stop(hosting.jobs, STATUS_RESOURCES);
 }
 
-static int rank_compare(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = ((const struct rank *)b)->number;
-
-    return x < y ? -1 : x > y;
-}
-
-/* A rank here. An agent has its own ranks only, in their order. */
+/* A rank here. */
 static struct rank *rank_here(uint32_t job, uint32_t number)
 {
     const struct job *of = job_by_number(hosting.jobs, job);
 
-    return of ? bsearch(&number, of->ranks, of->n_local, sizeof(*of->ranks), rank_compare) : NULL;
+    return of ? job_rank(of, number) : NULL;
 }
 
 static void client_state(void *ctx, uint32_t job, uint32_t rank, uint32_t state)

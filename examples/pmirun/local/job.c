@@ -191,6 +191,18 @@ struct job *job_by_number(const struct jobs *jobs, uint32_t number)
     return job;
 }
 
+static int rank_compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = ((const struct rank *)b)->number;
+
+    return x < y ? -1 : x > y;
+}
+
+struct rank *job_rank(const struct job *job, uint32_t number)
+{
+    return bsearch(&number, job->ranks, job->n_local, sizeof(*job->ranks), rank_compare);
+}
+
 uint32_t job_others(const struct job *job)
 {
     uint32_t n = 0;

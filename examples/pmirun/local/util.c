@@ -93,6 +93,20 @@ char *xappend(char *all, const char *format, ...)
     return both;
 }
 
+bool read_number(const char **text, uint32_t max, uint32_t *v)
+{
+    uint64_t n = 0;
+    const char *p = *text;
+
+    while (*p >= '0' && *p <= '9' && n <= max)
+        n = 10 * n + (uint64_t)(*p++ - '0');
+    if (p == *text || n > max)
+        return false;
+    *text = p;
+    *v = (uint32_t)n;
+    return true;
+}
+
 bool env_set(char *assignment)
 {
     char *value = strchr(assignment, '=');

@@ -30,6 +30,8 @@ void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Reads digits, a number up to max, and moves *text behind them. False: not such a number. */
+bool read_number(const char **text, uint32_t max, uint32_t *v);
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
 const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));

@@ -72,13 +72,7 @@ static bool parse_hex(const char *text, uint8_t *out, size_t n)
 
 static bool parse_u32(const char *text, uint32_t *v)
 {
-    char *end;
-    unsigned long x;
-
-    errno = 0;
-    x = strtoul(text, &end, 10);
-    *v = (uint32_t)x;
-    return !errno && end != text && !*end && x < UINT32_MAX;
+    return read_number(&text, UINT32_MAX - 1, v) && !*text;
 }
 
 static bool parse_node(const struct agent *a, const char *text, uint32_t *v)

@@ -82,20 +82,6 @@ static void be_mortal(void)
     prctl(PR_SET_DUMPABLE, 0);
 }
 
-static bool parse_number(const char **text, uint32_t *v)
-{
-    char *end;
-    unsigned long x;
-
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    x = strtoul(*text, &end, 10);
-    *text = end;
-    *v = (uint32_t)x;
-    return !errno && x < INT32_MAX;
-}
-
 static void add_task(struct step *s, uint32_t number, uint32_t fd)
 {
     s->tasks = xrealloc(s->tasks, (s->n_tasks + 1) * sizeof(*s->tasks));
@@ -111,10 +97,10 @@ struct step *step_join(const char *node, const char *ranks)
     reset_signals();
     be_mortal();
     memset(s, 0, sizeof(*s));
-    ok = parse_number(&node, &s->node) && !*node;
+    ok = read_number(&node, INT32_MAX - 1, &s->node) && !*node;
     do {
-        ok = ok && parse_number(&ranks, &number) && *ranks++ == ':' && parse_number(&ranks, &fd) &&
-             fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0;
+        ok = ok && read_number(&ranks, INT32_MAX - 1, &number) && *ranks++ == ':' &&
+             read_number(&ranks, INT32_MAX - 1, &fd) && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0;
         if (ok)
             add_task(s, number, fd);
     } while (ok && *ranks == ',' && ranks++);
@@ -179,8 +165,8 @@ static void heard_line(struct agent *a, struct step *s, const char *line)
     struct task *t = NULL;
     const char *p = line + 5;
 
-    if ((begins || strncmp(line, "exit ", 5) == 0) && parse_number(&p, &number) && *p++ == ' ' &&
-        parse_number(&p, &value) && !*p)
+    if ((begins || strncmp(line, "exit ", 5) == 0) && read_number(&p, INT32_MAX - 1, &number) &&
+        *p++ == ' ' && read_number(&p, INT32_MAX - 1, &value) && !*p)
         for (uint32_t i = 0; i < s->n_tasks && !t; i++)
             if (s->tasks[i].number == number)
                 t = &s->tasks[i];
@@ -258,14 +244,6 @@ void step_left(struct agent *a)
     job_stop(a->jobs, STATUS_NODE);
 }
 
-static struct rank *find_rank(struct job *job, uint32_t number)
-{
-    for (uint32_t i = 0; i < job->n_local; i++)
-        if (job->ranks[i].number == number)
-            return &job->ranks[i];
-    return NULL;
-}
-
 void step_adopt(struct agent *a, struct job *job)
 {
     struct step *s = a->step;
@@ -274,7 +252,7 @@ void step_adopt(struct agent *a, struct job *job)
     for (uint32_t i = 0; i < s->n_tasks && !err; i++) {
         struct task *t = &s->tasks[i];
 
-        t->rank = find_rank(job, t->number);
+        t->rank = job_rank(job, t->number);
         if (!t->rank || t->rank->conn)
             err = -EPROTO;
         else

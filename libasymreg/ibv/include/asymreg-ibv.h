@@ -77,7 +77,7 @@ struct asymreg_ibv_opts {
 
 /**
  * @brief Open an adapter and make a transport of it.
- * @param opts       NULL: all defaults
+ * @param opts       NULL: defaults
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
  *                   ops->destroy
  * @param err        detail on failure, or NULL

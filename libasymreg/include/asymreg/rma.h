@@ -139,7 +139,7 @@ struct asymreg_opts {
 
 /**
  * @brief Open a context and publish its empty table.
- * @param opts     NULL: all defaults
+ * @param opts     NULL: defaults
  * @param context  the new context
  * @param err      detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
@@ -248,7 +248,7 @@ struct asymreg_register_opts {
  * @param bytes    length, more than 0
  * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers; of a
  *                 segment, the most that its regions may allow
- * @param opts     NULL: all defaults
+ * @param opts     NULL: defaults
  * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
  * @return 0; -EINVAL (no bytes, NULL, unknown bits, flags that exclude each other); -EPERM (in a

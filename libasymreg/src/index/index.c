@@ -441,7 +441,7 @@ int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg
     struct asymreg__slot c;
     int rc;
 
-    if (!(generation & 1) || slot >= ix->n_used || ix->slots[slot].generation != generation)
+    if (!asymreg__index_lives(ix, id))
         return ASYMREG_ESTALE;
     rc = change_reserve(ix);
     if (rc < 0)

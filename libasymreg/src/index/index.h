@@ -314,7 +314,7 @@ int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t gener
 int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n);
 
 /* Returns whether a registration with this identifier exists, at any address. */
-int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
+int asymreg__index_lives(const struct asymreg__index *ix, asymreg_id id);
 
 /* ---- nodes.c, search.c: readers ---- */
 

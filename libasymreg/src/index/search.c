@@ -204,9 +204,8 @@ void asymreg__index_search_many(const struct asymreg__index *ix, const uint64_t 
         ix->search_many(ix, addrs, rest, n_rest, words);
 }
 
-int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id)
+int asymreg__index_lives(const struct asymreg__index *ix, asymreg_id id)
 {
-    const struct asymreg__index *ix = reader->index;
     uint32_t n = (uint32_t)id;
 
     return (id >> 32 & 1) && n < ix->max_regions &&

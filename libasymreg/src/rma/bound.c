@@ -172,7 +172,7 @@ int asymreg_bound_check(struct asymreg_bound *bound)
             rc = asymreg__peer_refresh(l->peer);
         if (rc < 0)
             return rc;
-        if (!asymreg__index_lives(l->reader, binding_of(bound)->id))
+        if (!asymreg__index_lives(l->reader->index, binding_of(bound)->id))
             return ASYMREG_ESTALE;
         bound->seen = now;
     }

@@ -179,9 +179,6 @@ int asymreg__kind_check(struct asymreg_context *c, const struct asymreg_mem_desc
 /* Makes a user's segment. */
 int asymreg__user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                               uint64_t *value, struct asymreg_error *err);
-/* Registers memory with the transport and publishes the segment. */
-int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
-                         uint64_t *value, struct asymreg_error *err);
 /* ASYMREG_EBUSY: the segment has regions. */
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
 /* From now on, automatic segments in this range get no further regions. */

@@ -106,7 +106,7 @@ ALWAYS_INLINE int region_lookup(struct link *l, uint64_t raddr, size_t bytes, as
  * was there. Ends the section. */
 static int access_error(struct link *l, asymreg_id id, int had, int rc)
 {
-    int elsewhere = asymreg__index_lives(l->reader, id); /* the named registration exists */
+    int elsewhere = asymreg__index_lives(l->reader->index, id); /* the named registration exists */
 
     asymreg__reader_exit(l->reader);
     if (elsewhere && (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE))

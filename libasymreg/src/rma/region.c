@@ -107,13 +107,6 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     return 0;
 }
 
-static int is_registered(const struct asymreg__index *ix, asymreg_id id)
-{
-    uint32_t slot = (uint32_t)id;
-
-    return slot < ix->n_used && (id >> 32 & 1) && ix->slots[slot].generation == id >> 32;
-}
-
 static int region_unregister(struct asymreg_context *c, asymreg_id id)
 {
     uint32_t slot = (uint32_t)id;
@@ -121,7 +114,7 @@ static int region_unregister(struct asymreg_context *c, asymreg_id id)
     uint64_t value;
     int rc;
 
-    if (!is_registered(ix, id))
+    if (!asymreg__index_lives(ix, id))
         return ASYMREG_ESTALE;
     if (c->shares[slot]) {
         c->shares[slot]--;
@@ -158,7 +151,7 @@ static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_er
     const char *why;
     uint64_t value;
 
-    if (!is_registered(ix, id))
+    if (!asymreg__index_lives(ix, id))
         return ASYMREG_ESTALE;
     if (c->shares[slot])
         return ASYMREG_EBUSY;

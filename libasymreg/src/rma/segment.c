@@ -16,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
-                         uint64_t *value, struct asymreg_error *err)
+/* Registers memory with the transport and publishes the segment. */
+static int segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                       uint64_t *value, struct asymreg_error *err)
 {
     const uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
@@ -195,8 +196,7 @@ int asymreg__segment_for(struct asymreg_context *c, const struct asymreg_mem_des
             *value = at->value;
             return 0;
         }
-        if (segment_extend(c, start, last, &wide) &&
-            asymreg__segment_add(c, &wide, value, NULL) == 0) {
+        if (segment_extend(c, start, last, &wide) && segment_add(c, &wide, value, NULL) == 0) {
             c->segs[(uint32_t)*value].automatic = 1;
             /* A segment that is not in the index serves this region only. */
             if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
@@ -205,7 +205,7 @@ int asymreg__segment_for(struct asymreg_context *c, const struct asymreg_mem_des
         }
         /* The transport may be able to register the region alone. */
     }
-    rc = asymreg__segment_add(c, desc, value, err);
+    rc = segment_add(c, desc, value, err);
     if (rc == 0)
         c->segs[(uint32_t)*value].automatic = 1;
     return rc;
@@ -227,7 +227,7 @@ int asymreg__user_segment_add(struct asymreg_context *c, const struct asymreg_me
         return rc;
     if (asymreg__first_in(c->seg_index, desc->addr, last, &r))
         return ASYMREG_EOVERLAP;
-    rc = asymreg__segment_add(c, desc, value, err);
+    rc = segment_add(c, desc, value, err);
     if (rc < 0)
         return rc;
     rc = segment_index(c, *value, desc->addr, desc->bytes);

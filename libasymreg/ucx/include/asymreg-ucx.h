@@ -103,7 +103,7 @@ struct asymreg_ucx_opts {
 
 /**
  * @brief Open UCX and make a transport of it.
- * @param opts       NULL: all defaults
+ * @param opts       NULL: defaults
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
  *                   ops->destroy
  * @param err        detail on failure, or NULL

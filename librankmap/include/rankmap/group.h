@@ -67,7 +67,7 @@ extern "C" {
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
- * @param opts    or NULL
+ * @param opts    NULL: defaults
  * @param out     a map of child's size
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with duplicate ids, without
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
@@ -103,7 +103,7 @@ struct rankmap_member {
  * @param members    array of n_members; each rank of the color once
  * @param n_members  their number
  * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
- * @param opts       or NULL
+ * @param opts       NULL: defaults
  * @param out        the map; the empty one if no member has the color
  * @param err        names the member that the parent does not have, or the duplicate rank; or NULL
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
@@ -121,7 +121,7 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param parent  a group
  * @param ranks   a group whose ids are ranks of parent, in any order: rankmap_from_ids(),
  *                rankmap_from_ranges(), rankmap_ranks_on_node() …
- * @param opts    or NULL
+ * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
  * @cost O(number of given ranks) if the parent is direct, offset or stride: the result is runs;
@@ -135,7 +135,7 @@ RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ra
  * @param parent  any map; a view keeps a reference to it
  * @param ranks   array of n ranks of parent, as MPI passes them; need not be kept
  * @param n       how many
- * @param opts    or NULL
+ * @param opts    NULL: defaults
  * @param out     a map of n ranks
  * @param err     names the entry that is no rank of parent, or the two that are the same rank; or
  *                NULL
@@ -151,7 +151,7 @@ RANKMAP_API int rankmap_include_ranks(struct rankmap *parent, const int *ranks, 
  * @param parent  a group
  * @param ranks   array of n ranks of parent, in any order; need not be kept
  * @param n       how many
- * @param opts    or NULL
+ * @param opts    NULL: defaults
  * @param out     the map
  * @param err     as rankmap_include_ranks()
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
@@ -227,7 +227,7 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
 /**
  * @brief MPI_Group_union(): all of a, then those of b that a does not have.
  * @param a,b   groups
- * @param opts  or NULL
+ * @param opts  NULL: defaults
  * @param out   the map
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
  *         -EINVAL
@@ -239,7 +239,7 @@ RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct
 /**
  * @brief MPI_Group_intersection(): those of a that b has too, in the order of a.
  * @param a,b   groups
- * @param opts  or NULL
+ * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
  * @cost as rankmap_difference()
@@ -251,7 +251,7 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
 /**
  * @brief MPI_Group_difference(): those of a that b does not have, in the order of a.
  * @param a,b   groups
- * @param opts  or NULL
+ * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
  * @cost affine and affine: O(log) by the parameters; few runs with few runs: O(product of their

@@ -95,7 +95,7 @@ struct rankmap_opts {
  * @param offset  id of rank 0
  * @param stride  either sign; 0 only with RANKMAP_ALLOW_DUPLICATES or n ≤ 1
  * @param n       ranks
- * @param opts    or NULL
+ * @param opts    NULL: defaults
  * @param out     the map
  * @return as described above
  * @cost O(1)
@@ -118,7 +118,7 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  * @param ids       array of n ids in rank order, each of id_bytes; need not be kept
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
  * @param n         ranks, 0 to RANKMAP_MAX_RANKS
- * @param opts      or NULL
+ * @param opts      NULL: defaults
  * @param out       the map
  * @param err       names the rank whose id is out of range, or the two ranks that share an id; or
  *                  NULL
@@ -194,7 +194,7 @@ struct rankmap_range {
  * @brief Ranges of ids, one after the other, as in MPI_Group_range_incl() of the world.
  * @param ranges    array of n_ranges
  * @param n_ranges  0 gives the empty map
- * @param opts      or NULL
+ * @param opts      NULL: defaults
  * @param out       the map
  * @param err       names the bad range, or the second of two that share an id (searched among at
  *                  most 1,024 ranges); or NULL
@@ -217,7 +217,7 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  *
  * @param text  not terminated
  * @param len   bytes
- * @param opts  or NULL
+ * @param opts  NULL: defaults
  * @param out   the map
  * @param err   names the byte and what is missing there, or the ranges that share an id; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
@@ -237,7 +237,7 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  * @param text  not terminated
  * @param len   bytes
  * @param n     ranks of the job
- * @param opts  or NULL
+ * @param opts  NULL: defaults
  * @param out   a map from rank to node: no group, but the two functions below take it
  * @param err   names the byte and what is missing there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
@@ -251,7 +251,7 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
  * @brief The ranks of a job, ordered by node, and within a node by rank.
  * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
  *               each other
- * @param opts   or NULL
+ * @param opts   NULL: defaults
  * @param out    a permutation of 0 … n-1
  * @return as described above
  * @cost O(n + nodes)
@@ -263,7 +263,7 @@ RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct 
  * @brief The ranks on one node, ascending.
  * @param nodes  as in rankmap_ranks_by_node()
  * @param node   a node without ranks gives the empty map
- * @param opts   or NULL
+ * @param opts   NULL: defaults
  * @param out    the ranks
  * @return as described above
  * @cost O(n)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
- * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
- * by plain loads, stores and atomic instructions on the same mapping (`store`), and by these
- * through asymreg_bound_ptr() of a random handle (`pointer of the handle`). Regions are 64 bytes
- * apart; `put, 256 apart` and so on repeat this with regions that share no pair of lines. CPU time
- * of the initiating thread, one after the other in each trial, each behind a round of its own that
- * is not counted: none finds its memory evicted, or loaded, by the one before. The handles, 32
- * bytes each, lie in huge pages, as a runtime would lay them.
+ * handles (`ours`), and with each handle prefetched 16 operations before its own (`ours, handle
+ * prefetched`); by address, alone (`ours by address`) and 64 at once (`ours by address, many`); by
+ * plain loads, stores and atomic instructions on the same mapping (`store`), and by these through
+ * asymreg_bound_ptr() of a random handle (`pointer of the handle`). Regions are 64 bytes apart;
+ * `put, 256 apart` and so on repeat this with regions that share no pair of lines. CPU time of the
+ * initiating thread, one after the other in each trial, each behind a round of its own that is not
+ * counted: none finds its memory evicted, or loaded, by the one before. The handles, 32 bytes each,
+ * lie in huge pages, as a runtime would lay them.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -19,12 +20,16 @@
 #define PE        1u
 
 enum { PUT, GET, FETCH_ADD, CASES };
-enum { OURS, STORE, POINTER, BY_ADDRESS, MANY, WHOS };
+enum { OURS, OURS_AHEAD, STORE, POINTER, BY_ADDRESS, MANY, WHOS };
 static const char *const cases[CASES] = {"put", "get", "fetch_add"}, *const cases_wide[CASES] = {
                                                                          "put, 256 apart",
                                                                          "get, 256 apart",
                                                                          "fetch_add, 256 apart"};
-static const char *const whos[WHOS] = {"ours", "store", "pointer of the handle", "ours by address",
+static const char *const whos[WHOS] = {"ours",
+                                       "ours, handle prefetched",
+                                       "store",
+                                       "pointer of the handle",
+                                       "ours by address",
                                        "ours by address, many"};
 
 static struct asymreg_context *owner, *user;
@@ -34,13 +39,15 @@ static uint32_t *order, n_ops, stride;
 static char *there, *here; /* the regions: at the owner, and mapped by the user */
 static volatile uint64_t sink;
 
-static double run_ours(int what)
+static double run_ours(int what, uint32_t ahead)
 {
     uint64_t begin = bench_cpu_ns(), word = 5, sum = 0;
     int rc = 0;
 
     for (uint32_t i = 0; i < n_ops; i++) {
         struct asymreg_bound *b = &handles[order[i]];
+        if (ahead && i + ahead < n_ops)
+            __builtin_prefetch(&handles[order[i + ahead]]);
         if (what == PUT)
             rc |= asymreg_bound_put(b, 0, &word, 8);
         else if (what == GET)
@@ -127,7 +134,8 @@ static int is_there(int who, int what)
 static double run(int who, int what)
 {
     switch (who) {
-    case OURS: return run_ours(what);
+    case OURS: return run_ours(what, 0);
+    case OURS_AHEAD: return run_ours(what, 16);
     case STORE: return run_store(what, 0);
     case POINTER: return run_store(what, 1);
     case MANY: return run_many();
