@@ -9,7 +9,8 @@
 /* A range according to /proc/self/maps. */
 struct range {
     uint64_t lo, hi;
-    int readable, writable, shared; /* every page is; every page is; some page is */
+    int readable, writable, anonymous; /* every page is */
+    int shared;                        /* some page is */
 };
 
 static int read_range(struct range *r)
@@ -20,16 +21,19 @@ static int read_range(struct range *r)
 
     if (!file)
         return -errno;
-    r->writable = 1;
+    r->writable = r->anonymous = 1;
     while (next < r->hi && fgets(line, sizeof(line), file)) {
-        uint64_t lo, hi;
+        uint64_t lo, hi, inode;
         char perms[5];
 
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &lo, &hi, perms) != 3 || hi <= next)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64, &lo, &hi, perms, &inode) !=
+                4 ||
+            hi <= next)
             continue;
         if (lo > next || perms[0] != 'r')
             break;
         r->writable &= perms[1] == 'w';
+        r->anonymous &= inode == 0;
         r->shared |= perms[3] == 's';
         next = hi;
     }
@@ -67,12 +71,12 @@ int storwin__memory_private(uint64_t lo, uint64_t hi)
     return read_range(&r) == 0 && r.writable && !r.shared;
 }
 
-/* Whether every mapping of a range can be read. */
+/* Whether every mapping of a range can be read, and none is of a file, which may be shorter. */
 int storwin__memory_readable(uint64_t lo, uint64_t hi)
 {
     struct range r = {.lo = lo, .hi = hi};
 
-    return read_range(&r) == 0 && r.readable;
+    return read_range(&r) == 0 && r.readable && r.anonymous;
 }
 
 int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,

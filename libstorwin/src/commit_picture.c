@@ -9,7 +9,7 @@
  * tracking. The first round copies everything, the later ones what was stored meanwhile: with
  * PAGEMAP_SCAN a round without stores takes 0.5 ms a GiB of the window. If threads store in each of
  * many rounds, a fork of this process (commit_freeze.c) holds the moment: the last round copies
- * from there what was stored since the round before.
+ * from there what was stored since the round before, or all of a window that is compared.
  */
 #include "commit.h"
 
@@ -141,7 +141,8 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
 static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwin_error *err)
 {
     const uint64_t pages = storwin__pages(win);
-    int rc = storwin__check_mapped(win, err);
+    int rc = win->track == STORWIN_TRACK_COMPARED ? storwin__check_readable(win, NULL, err)
+                                                  : storwin__check_mapped(win, err);
 
     for (unsigned round = 0; rc == 0; round++) {
         struct copying job = {.win = win, .set = s->wanted};

@@ -181,13 +181,40 @@ static void unreadable(void **state)
         }
 }
 
+/* A page behind the end of a mapped file has a mapping that can be read, and no memory. */
+static void shortened_file(void **state)
+{
+    const size_t bytes = 200 * (size_t)sysconf(_SC_PAGESIZE);
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    const int fd = open(".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint8_t *at;
+
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    assert_true(at != MAP_FAILED);
+    opts.changes = STORWIN_CHANGES_COMPARED;
+    assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+    memset(at, 1, bytes / 2);
+    commit_window(win);
+    assert_int_equal(ftruncate(fd, (off_t)(bytes / 2)), 0);
+    at[0] = 2;
+    assert_int_equal(storwin_commit(win, &err), -EFAULT);
+    assert_int_equal(err.offset, bytes / 2);
+    assert_int_equal(storwin_commit_start(win, &err), -EFAULT);
+    discard(win);
+    munmap(at, bytes);
+    close(fd);
+    unlink(opts.filename);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adopted),
-        cmocka_unit_test(mapped_anew),
-        cmocka_unit_test(shared_memory),
-        cmocka_unit_test(unreadable),
+        cmocka_unit_test(adopted),        cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(shared_memory),  cmocka_unit_test(unreadable),
+        cmocka_unit_test(shortened_file),
     };
 
     commit_test_begin();

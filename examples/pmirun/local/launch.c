@@ -89,11 +89,11 @@ char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 
 /* ---- landing ---- */
 
-/* Its child has left our memory, or will now: notes an error. */
+/* Its child has left our memory, or will now: notes an error, but not of a failed spawn. */
 static void settle_flight(struct launcher *l, struct flight *f)
 {
     flight_land(f);
-    if (f->err && !l->failed) {
+    if (f->err && !l->failed && !f->rank->job->abandoned) {
         l->failed = f->rank;
         l->failed_err = f->err;
         l->failed_stage = f->stage;
@@ -375,9 +375,10 @@ static void launch_next(struct launcher *l)
     last = job->n_launched == job->n_local;
     if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || l->jobs->stopping)
         app_launched(l);
-    if (rc != 0)
+    if (rc != 0) {
+        l->failed = NULL;
         give_up(l, job, r, -rc, STAGE_NONE);
-    else if (l->failed)
+    } else if (l->failed)
         handle_failure(l);
     else if (!l->jobs->stopping && last) {
         job_unqueue(job);

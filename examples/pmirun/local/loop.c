@@ -129,6 +129,7 @@ int loop_run(struct pmirun *pr)
         }
         flush_all(pr);
         timer_set(&jobs->decide, job_decision_ns(jobs));
+        more |= jobs->to_end_ranks; /* what was flushed may have stopped the job */
         n = epoll_wait(loop.epoll, ev, BATCH, more ? 0 : timers_wait_ms());
         if (n < 0 && errno != EINTR)
             return -errno;

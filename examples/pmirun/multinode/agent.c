@@ -377,7 +377,8 @@ void agent_report_lost(struct agent *a, uint32_t node, const char *why)
     }
     agent_report(a, MSG_LOST, &(struct report){.value = node, .text = why});
     for (const struct job *job = a->jobs->first; job; job = job->next)
-        pmiwire_server_node_lost(job->server, job->id, node);
+        if (job->server)
+            pmiwire_server_node_lost(job->server, job->id, node);
 }
 
 /* A link to another agent; NULL on failure. */
@@ -493,7 +494,7 @@ static bool deliver_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t
 
     if (what == MSG_PMIX)
         return host_frame(from, p, n);
-    if (!job) /* it is over */
+    if (!job || !job->server) /* it is over, or could not be served */
         return true;
     rc = pmiwire_server_frame(job->server, job->id, from, p, n);
     return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
@@ -589,7 +590,8 @@ static void on_link_room(void *of, struct netconn *nc)
     if (nc == a->head || !nc->dialled)
         return;
     for (const struct job *job = a->jobs->first; job; job = job->next)
-        pmiwire_server_link_ready(job->server, job->id, nc->ch.peer);
+        if (job->server)
+            pmiwire_server_link_ready(job->server, job->id, nc->ch.peer);
     host_room(nc->ch.peer);
 }
 

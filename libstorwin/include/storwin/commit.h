@@ -93,7 +93,7 @@ extern "C" {
  *   - STORWIN_ERACE: see "Stores during the call"
  *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
  *     first such range. The file is unchanged. Before Linux 5.14 only unmapped ones are found, and
- *     a protected page ends the process.
+ *     a protected page ends the process; so may one that MADV_GUARD_INSTALL guards.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
