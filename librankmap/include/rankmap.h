@@ -24,7 +24,7 @@
  *
  *     rankmap_affine(0, 1, n, NULL, &world);             // MPI_COMM_WORLD
  *     rankmap_affine(0, 2, n / 2, NULL, &even);          // every second rank of something
- *     rankmap_compose(world, even, NULL, &child);        // MPI_Comm_split of the world
+ *     rankmap_compose(world, even, NULL, &child);        // as MPI_Group_incl() of the world
  *     rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
  *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions, wherever rank 7 is
  *     rankmap_unref(even);

@@ -46,8 +46,8 @@
  *   - storwin/read.h    readers of a file of commits, beside its writer
  *   - storwin/shared.h  windows that processes share, and windows that are synced together
  *
- * This is not an MPI library (examples/swmpi interposes on one), and it does not lock out processes
- * that write the same bytes. Caveats:
+ * This is not an MPI library (examples/swmpi interposes on one). A file of commits is locked; other
+ * windows do not lock out processes that write the same bytes. Caveats:
  *
  *   - Two windows on overlapping ranges of one file see each other's writes only if both have the
  *     kernel pager. Windows on one file should have the same pager: if direct writes of one and
