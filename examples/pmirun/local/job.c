@@ -260,8 +260,6 @@ const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES])
     return buf;
 }
 
-/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
- * head. */
 bool job_is_settled(const struct job *job)
 {
     const struct jobs *jobs = job->jobs;

@@ -68,10 +68,10 @@ struct job {
     uint32_t n_launched, n_live; /* of those */
     uint32_t *node_of;           /* by rank; NULL: all are here */
     uint32_t n_launching;        /* head: agents that have not started all of theirs */
-    uint32_t n_members,
-        n_gave_up;   /* head: agents with ranks of it; those that report its failure */
-    bool abandoned;  /* a failed spawn: the ends of its ranks do not count */
-    bool spawn_done; /* its spawner is to get the answer, as spawn_err: 0 or -errno */
+    uint32_t n_members;          /* head: agents with ranks of it */
+    uint32_t n_gave_up;          /* those of them that report its failure */
+    bool abandoned;              /* a failed spawn: the ends of its ranks do not count */
+    bool spawn_done;             /* its spawner is to get the answer, as spawn_err: 0 or -errno */
     int spawn_err;
     bool ended; /* no rank of it is left here */
     bool over;  /* agent: nor anywhere */
