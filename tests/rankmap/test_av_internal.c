@@ -55,8 +55,8 @@ static void before_load(void)
 }
 
 /* Makes a vector with a group in the ids 20 to 29, which stays, and others below. All addresses are
- * odd, so they are escaped in entries that have a bit of tag. The table of escapes has 32 slots;
- * 20 and 25 have the same one. */
+ * odd, so they are escaped in entries that have a bit of tag; the table of escapes has 32 slots,
+ * and 20 and 25 have the same one. */
 static void vector_make(uint32_t entry_bytes)
 {
     struct rankmap_av_opts opts = {.size = sizeof(opts),
