@@ -224,28 +224,16 @@ static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
                uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op)
 {
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .local = local,
-                                   .addr = addr,
-                                   .here = (void *)(uintptr_t)src,
-                                   .bytes = bytes,
-                                   .what = 0});
+    return enqueue(t, (struct job){ep, rkey, op, local, .addr = addr,
+                                   .here = (void *)(uintptr_t)src, .bytes = bytes, .what = 0});
 }
 
 static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op)
 {
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .local = local,
-                                   .addr = addr,
-                                   .here = dst,
-                                   .bytes = bytes,
-                                   .what = 1});
+    return enqueue(
+        t, (struct job){ep, rkey, op, local, .addr = addr, .here = dst, .bytes = bytes, .what = 1});
 }
 
 static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
@@ -253,16 +241,8 @@ static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
                uint64_t *result, struct asymreg_op *op)
 {
     assert_true(which == ASYMREG_AMO_FETCH_ADD || which == ASYMREG_AMO_COMPARE_SWAP);
-    return enqueue(t, (struct job){.ep = ep,
-                                   .rkey = rkey,
-                                   .op = op,
-                                   .addr = addr,
-                                   .operand = operand,
-                                   .compare = compare,
-                                   .result = result,
-                                   .bytes = bytes,
-                                   .amo = which,
-                                   .what = 2});
+    return enqueue(t, (struct job){ep, rkey, op, NULL, addr, operand, compare, result,
+                                   .bytes = bytes, .amo = which, .what = 2});
 }
 
 static const struct asymreg_mem *last_local;

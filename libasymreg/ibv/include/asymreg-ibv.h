@@ -77,18 +77,17 @@ struct asymreg_ibv_opts {
 
 /**
  * @brief Open an adapter and make a transport of it.
- * @param opts       NULL: defaults
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
- *                   ops->destroy
- * @param err        detail on failure, or NULL
+ * @param opts  NULL: defaults
+ * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
+ *              ops->destroy
+ * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
  *         (also: RLIMIT_MEMLOCK; 3 MiB are needed); another -errno of the adapter's driver
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */
 ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
-                                       struct asymreg_transport **transport,
-                                       struct asymreg_error *err);
+                                       struct asymreg_transport **out, struct asymreg_error *err);
 
 /**
  * @brief Explain a result of asymreg_ibv_create().

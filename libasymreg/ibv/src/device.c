@@ -411,14 +411,14 @@ static int opts_take(struct asymreg_ibv_opts *to, const struct asymreg_ibv_opts 
     return 0;
 }
 
-int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **transport,
+int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **out,
                        struct asymreg_error *err)
 {
     struct asymreg_ibv_opts o = {.size = sizeof(o)};
     struct ibv_transport *t;
     int rc;
 
-    if (!transport || opts_take(&o, opts) < 0)
+    if (!out || opts_take(&o, opts) < 0)
         return set_error(err, -EINVAL,
                          "struct asymreg_ibv_opts: a value out of range, or its size");
     t = calloc(1, sizeof(*t));
@@ -452,7 +452,7 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
         destroy_transport(&t->base);
         return set_error(err, rc, "%s", asymreg_ibv_strerror(rc));
     }
-    *transport = &t->base;
+    *out = &t->base;
     return 0;
 }
 

@@ -139,15 +139,15 @@ struct asymreg_opts {
 
 /**
  * @brief Open a context and publish its empty table.
- * @param opts     NULL: defaults
- * @param context  the new context
- * @param err      detail on failure, or NULL
+ * @param opts  NULL: defaults
+ * @param out   the new context
+ * @param err   detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
  *         memory, larger than RLIMIT_FSIZE), another -errno, or an error of the transport
  *
  * MT-Safe. Allocates; starts no thread and installs no signal handler.
  */
-ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context,
+ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **out,
                              struct asymreg_error *err);
 
 /**
@@ -164,13 +164,12 @@ ASYMREG_API void asymreg_close(struct asymreg_context *context);
 /**
  * @brief Make a worker.
  * @param context  its context
- * @param worker   the new worker
+ * @param out      the new worker
  * @return 0, -EINVAL, -EPERM (in a child), -ENOMEM
  *
  * MT-Safe. Allocates.
  */
-ASYMREG_API int asymreg_worker_create(struct asymreg_context *context,
-                                      struct asymreg_worker **worker);
+ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **out);
 
 /**
  * @brief Free a worker, after a flush of its operations. NULL is allowed. In a child of the process

@@ -398,17 +398,16 @@ struct asymreg_local_opts {
  * 8 bytes). For mapped memory the check of the process reads the canary, which needs the right to
  * trace the peer; without that right, this side notices only the end of the process.
  *
- * @param opts       NULL: both ways
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
- *                   ops->destroy
- * @param err        detail on failure, or NULL
+ * @param opts  NULL: both ways
+ * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
+ *              ops->destroy
+ * @param err   detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read)
  *
  * MT-Safe. Allocates.
  */
 ASYMREG_API int asymreg_local_create(const struct asymreg_local_opts *opts,
-                                     struct asymreg_transport **transport,
-                                     struct asymreg_error *err);
+                                     struct asymreg_transport **out, struct asymreg_error *err);
 
 #ifdef __cplusplus
 }

@@ -192,15 +192,15 @@ static int address_identify(struct address *a)
     return 0;
 }
 
-int asymreg_local_create(const struct asymreg_local_opts *opts,
-                         struct asymreg_transport **transport, struct asymreg_error *err)
+int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_transport **out,
+                         struct asymreg_error *err)
 {
     const uint32_t both = ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA;
     struct asymreg_local_opts o = {.size = sizeof(o)};
     struct asymreg__local *l;
     int rc;
 
-    if (!transport || asymreg__opts_take(&o, opts, sizeof(o)) < 0 ||
+    if (!out || asymreg__opts_take(&o, opts, sizeof(o)) < 0 ||
         (o.flags & ~(both | ASYMREG_LOCAL_TRUST)) || o.reserved)
         return asymreg__fail(err, -EINVAL, "struct asymreg_local_opts: unknown flags or size");
     if (!asymreg__allocator_ok(o.allocator))
@@ -228,7 +228,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
                              asymreg_strerror(rc));
     }
     pthread_mutex_init(&l->lock, NULL);
-    *transport = &l->base;
+    *out = &l->base;
     return 0;
 }
 

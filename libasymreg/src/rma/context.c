@@ -235,7 +235,7 @@ static int context_open_all(struct asymreg_context *c, const struct asymreg_opts
     return context_open_table(c, o, err);
 }
 
-int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context,
+int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **out,
                  struct asymreg_error *err)
 {
     struct asymreg_opts o = {.size = sizeof(o)};
@@ -248,7 +248,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     if (rc < 0)
         asymreg__fail(&why, rc,
                       "struct asymreg_opts is of another release, or its size is not set");
-    if (rc == 0 && !context)
+    if (rc == 0 && !out)
         rc = -EINVAL;
     if (rc == 0)
         rc = check_opts(&o, &why);
@@ -278,7 +278,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         asymreg_close(c);
         return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);
     }
-    *context = c;
+    *out = c;
     return 0;
 }
 

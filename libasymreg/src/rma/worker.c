@@ -8,12 +8,12 @@
 #include <errno.h>
 #include <unistd.h>
 
-int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
+int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **out)
 {
     struct asymreg_worker *w;
     int rc = asymreg__may_change(context);
 
-    if (rc < 0 || !worker)
+    if (rc < 0 || !out)
         return rc < 0 ? rc : -EINVAL;
     w = asymreg__alloc(context->allocator, sizeof(*w));
     if (!w)
@@ -28,7 +28,7 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
         asymreg__free(context->allocator, w);
         return rc;
     }
-    *worker = w;
+    *out = w;
     return 0;
 }
 

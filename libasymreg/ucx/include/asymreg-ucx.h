@@ -103,10 +103,10 @@ struct asymreg_ucx_opts {
 
 /**
  * @brief Open UCX and make a transport of it.
- * @param opts       NULL: defaults
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
- *                   ops->destroy
- * @param err        detail on failure, or NULL
+ * @param opts  NULL: defaults
+ * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
+ *              ops->destroy
+ * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
  *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
  *         (any other error of UCX); -EPERM (see fork() above)
@@ -115,8 +115,7 @@ struct asymreg_ucx_opts {
  * configuration from the environment.
  */
 ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
-                                       struct asymreg_transport **transport,
-                                       struct asymreg_error *err);
+                                       struct asymreg_transport **out, struct asymreg_error *err);
 
 /**
  * @brief Explain a result of asymreg_ucx_create().

@@ -559,7 +559,7 @@ int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, .
     return code;
 }
 
-int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport,
+int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **out,
                        struct asymreg_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -569,7 +569,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     size_t bytes;
     int rc;
 
-    if (!transport || opts_take(&o, opts) < 0)
+    if (!out || opts_take(&o, opts) < 0)
         return asymreg_ucx__fail(err, -EINVAL, "struct asymreg_ucx_opts: unknown flags or size");
     pthread_once(&once, fork_watch);
     if (atomic_load(&has_inherited))
@@ -598,7 +598,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
         destroy_transport(&t->base);
         return asymreg_ucx__fail(err, rc, "%s", asymreg_ucx_strerror(rc));
     }
-    *transport = &t->base;
+    *out = &t->base;
     return 0;
 }
 

@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "../../asymreg/register.h"
 #include "../bench.h"
+#include "two_processes.h"
 
 #include <asymreg.h>
 #ifdef HAVE_UCX
@@ -33,23 +34,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #define REGION    64u
 #define MAX_TURNS 41
 #define MIN_TURNS 3
 /* for the turns of one case; all fit on an idle machine */
 #define ENOUGH_NS UINT64_C(2500000000)
-
-#define DIE_IF(condition)                                                                          \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            fprintf(stderr, "bench_asym_rma:%d: %s\n", __LINE__, #condition);                      \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 struct kind {
     const char *name;
@@ -99,8 +89,19 @@ static struct asymreg_context *open_context(const struct kind *k, uint32_t n,
 }
 
 /* Registers, sends the addresses, and waits for the end of the stream. */
-static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
+struct measured {
+    struct bench *b;
+    const struct kind *k;
+    uint32_t n;
+    asymreg_id *ids; /* shared by both */
+};
+
+static void serve(const void *measured, int sock)
 {
+    const struct measured *what = measured;
+    const struct kind *k = what->k;
+    uint32_t n = what->n;
+    asymreg_id *ids = what->ids;
     static struct message m;
     struct asymreg_transport *t;
     struct asymreg_context *ctx = open_context(k, n, &t);
@@ -148,7 +149,6 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     }
     if (read(sock, &end, 1) < 0)
         exit(1);
-    exit(0);
 }
 
 struct client {
@@ -288,10 +288,13 @@ static void compare(struct bench *b, const struct kind *k, struct client *c, con
     fflush(stdout);
 }
 
-static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
+static void client(const void *measured, int sock)
 {
+    const struct measured *what = measured;
+    const struct kind *k = what->k;
+    struct bench *b = what->b;
     static struct message m;
-    struct client c = {.m = &m, .n = n, .run = 1};
+    struct client c = {.m = &m, .n = what->n, .run = 1};
     struct asymreg_context *ctx = open_context(k, 1, &c.t);
 
     DIE_IF(recv(sock, &m, sizeof(m), MSG_WAITALL) != (ssize_t)sizeof(m));
@@ -312,40 +315,17 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
     c.name_ids = false;
     c.run = 16;
     compare(b, k, &c, "put_flush_repeated");
-    exit(0);
 }
 
-/* Each measurement is between two new processes, as UCX reads its configuration once. */
 static void measure(struct bench *b, const struct kind *k, uint32_t n)
 {
-    int pair[2], status;
-    pid_t server, us;
-    asymreg_id *ids =
-        mmap(NULL, n * sizeof(*ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t bytes = n * sizeof(asymreg_id);
+    struct measured what = {b, k, n, NULL};
 
-    DIE_IF(ids == MAP_FAILED);
-    DIE_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0);
-    fflush(NULL);
-    server = fork();
-    if (server == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[0]);
-        serve(k, n, ids, pair[1]);
-    }
-    us = fork();
-    if (us == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[1]);
-        client(b, k, n, pair[0]);
-    }
-    DIE_IF(server < 0 || us < 0);
-    close(pair[0]);
-    close(pair[1]);
-    DIE_IF(waitpid(us, &status, 0) != us);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    DIE_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
-    munmap(ids, n * sizeof(*ids));
+    what.ids = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    DIE_IF(what.ids == MAP_FAILED);
+    two_processes(serve, client, &what);
+    munmap(what.ids, bytes);
     bench_random(b, 2); /* other addresses next time */
 }
 
@@ -380,11 +360,7 @@ int main(int argc, char **argv)
     int n_peers = 0, kept = 1;
     struct bench b;
 
-    /* UCX prints to standard output, and reads its log level on load. */
-    if (!getenv("UCX_LOG_LEVEL")) {
-        setenv("UCX_LOG_LEVEL", "fatal", 1);
-        execv("/proc/self/exe", argv);
-    }
+    quiet_ucx(argv);
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-' && strchr(argv[i], '/') && n_peers < 16)
             peers[n_peers++] = argv[i];

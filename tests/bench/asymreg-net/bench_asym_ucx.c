@@ -10,18 +10,15 @@
  * on a busy machine they mean little. */
 #define _GNU_SOURCE
 #include "../bench.h"
+#include "two_processes.h"
 
 #include <asymreg-ucx.h>
 #include <asymreg.h>
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <ucp/api/ucp.h>
 
 #define BYTES     65536u
@@ -29,14 +26,6 @@
 #define MIN_TURNS 3
 /* for the turns of one case; all fit on an idle machine */
 #define ENOUGH_NS UINT64_C(5000000000)
-
-#define DIE_IF(condition)                                                                          \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            fprintf(stderr, "bench_asym_ucx:%d: %s\n", __LINE__, #condition);                      \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum way { RAW, OVER_UCX, ON_NODE, N_WAYS };
 enum memory { PRIVATE, SHARED };
@@ -48,6 +37,12 @@ struct card {
     size_t address_bytes, rkey_bytes;
     ssize_t blob_bytes[N_WAYS];
     char address[4096], rkey[1024], blob[N_WAYS][ASYMREG_MAX_BLOB_BYTES];
+};
+
+struct measured {
+    struct bench *b;
+    const char *network;
+    enum memory memory;
 };
 
 struct side {
@@ -107,8 +102,9 @@ static void expose_raw(struct side *s, enum memory memory)
     memcpy(s->card.address, address, s->card.address_bytes);
 }
 
-static void serve(enum memory memory, int sock)
+static void serve(const void *measured, int sock)
 {
+    enum memory memory = ((const struct measured *)measured)->memory;
     static struct side s;
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
@@ -133,7 +129,6 @@ static void serve(enum memory memory, int sock)
         }
         sched_yield();
     }
-    exit(0);
 }
 
 static void wait_raw(struct side *s, ucs_status_ptr_t request)
@@ -167,8 +162,10 @@ static double turn(struct bench *b, struct side *s, enum way way, unsigned int o
     return (double)(bench_ns(CLOCK_MONOTONIC) - begin) / ops;
 }
 
-static void client(struct bench *b, const char *network, enum memory memory, int sock)
+static void client(const void *measured, int sock)
 {
+    const struct measured *what = measured;
+    struct bench *b = what->b;
     static struct side s;
     static double ns[N_WAYS][MAX_TURNS], ratio[N_WAYS][MAX_TURNS];
     ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
@@ -197,7 +194,8 @@ static void client(struct bench *b, const char *network, enum memory memory, int
         if (i + 1 >= MIN_TURNS && bench_ns(CLOCK_MONOTONIC) - begin > ENOUGH_NS)
             turns = i + 1;
     }
-    snprintf(name, sizeof(name), "%s_%s", network, memory == PRIVATE ? "private" : "shared");
+    snprintf(name, sizeof(name), "%s_%s", what->network,
+             what->memory == PRIVATE ? "private" : "shared");
     for (enum way way = RAW; way < N_WAYS; way++) {
         bench_figure(b, name, 1, ways[way], "wall_ns_per_op", bench_median(ns[way], (size_t)turns),
                      "ns");
@@ -205,49 +203,22 @@ static void client(struct bench *b, const char *network, enum memory memory, int
                      "1");
     }
     fflush(stdout);
-    exit(0);
 }
 
-/* Between two new processes, as UCX reads its configuration once. */
 static void measure(struct bench *b, const char *network, enum memory memory)
 {
-    int pair[2], status;
-    pid_t server, us;
+    const struct measured what = {b, network, memory};
 
     setenv("UCX_TLS", strcmp(network, "tcp") == 0 ? "tcp" : "posix,cma", 1);
     setenv("UCX_NET_DEVICES", strcmp(network, "tcp") == 0 ? "lo" : "all", 1);
-    DIE_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0);
-    fflush(NULL);
-    server = fork();
-    if (server == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[0]);
-        serve(memory, pair[1]);
-    }
-    us = fork();
-    if (us == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[1]);
-        client(b, network, memory, pair[0]);
-    }
-    DIE_IF(server < 0 || us < 0);
-    close(pair[0]);
-    close(pair[1]);
-    DIE_IF(waitpid(us, &status, 0) != us);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    DIE_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+    two_processes(serve, client, &what);
 }
 
 int main(int argc, char **argv)
 {
     struct bench b;
 
-    /* UCX prints to standard output, and reads its log level on load. */
-    if (!getenv("UCX_LOG_LEVEL")) {
-        setenv("UCX_LOG_LEVEL", "fatal", 1);
-        execv("/proc/self/exe", argv);
-    }
+    quiet_ucx(argv);
     bench_init(&b, "asym_ucx", argc, argv);
     for (enum memory memory = PRIVATE; memory <= SHARED; memory++) {
         measure(&b, "sm", memory);
