@@ -48,8 +48,8 @@ const char *rankmap_strerror(int code)
     return text ? text : "unknown error code";
 }
 
-int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t id,
-                  const char *format, ...)
+int(rankmap__fail)(struct rankmap_error *err, int code, uint64_t where, uint64_t id,
+                   const char *format, ...)
 {
     va_list args;
 
@@ -60,12 +60,9 @@ int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t 
     return code;
 }
 
-int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err)
+void rankmap__detail_copy(int rc, struct rankmap_error *detail, struct rankmap_error *err)
 {
-    if (rc >= 0 || !err)
-        return rc;
     if (detail->code != rc)
         rankmap__fail(detail, rc, NOWHERE, RANKMAP_NO_ID, "%s", rankmap_strerror(rc));
     *err = *detail;
-    return rc;
 }

@@ -95,11 +95,12 @@ static uint64_t *sorted_ids(const struct rankmap *map, uint64_t *ids, uint64_t *
 static int same_multiset(const struct rankmap *a, const struct rankmap *b)
 {
     size_t n = a->n;
-    uint64_t *ids = rankmap__alloc(&rankmap__libc, 3 * n, sizeof(*ids)), *scratch = ids + 2 * n;
+    uint64_t *ids = rankmap__alloc(&rankmap__libc, 3 * n, sizeof(*ids)), *scratch;
     int same;
 
     if (!ids)
         return -ENOMEM;
+    scratch = ids + 2 * n;
     same =
         memcmp(sorted_ids(a, ids, scratch), sorted_ids(b, ids + n, scratch), n * sizeof(*ids)) == 0;
     rankmap__free(&rankmap__libc, ids);

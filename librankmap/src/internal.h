@@ -3,6 +3,7 @@
 #ifndef RANKMAP_INTERNAL_H
 #define RANKMAP_INTERNAL_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -146,7 +147,14 @@ int rankmap__allocator_take(const struct rankmap_allocator **to,
                             const struct rankmap_allocator *from);
 /* Checks the options, then that the call's other arguments are complete: no pointer that must
  * be given is NULL. */
-int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts, bool complete);
+int rankmap__make_fill(struct make *mk, const struct rankmap_opts *opts);
+static inline int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts,
+                                     bool complete)
+{
+    int rc = rankmap__make_fill(mk, opts);
+
+    return rc < 0 || complete ? rc : -EINVAL;
+}
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
 void rankmap__free(const struct rankmap_allocator *alloc, void *p);
 
@@ -156,9 +164,23 @@ void rankmap__free(const struct rankmap_allocator *alloc, void *p);
 __attribute__((format(printf, 5, 6))) int rankmap__fail(struct rankmap_error *err, int code,
                                                         uint64_t where, uint64_t id,
                                                         const char *format, ...);
-/* Ends a function that has an err: a failure without detail gets the code's phrase as its text. err
- * may be NULL. Returns rc. */
-int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err);
+/* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
+static inline int rankmap__negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define rankmap__fail(...) rankmap__negative(rankmap__fail(__VA_ARGS__))
+/* A failure without detail gets the code's phrase as its text. */
+void rankmap__detail_copy(int rc, struct rankmap_error *detail, struct rankmap_error *err);
+/* Ends a function that has an err, which may be NULL. Returns rc. */
+static inline int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err)
+{
+    if (rc < 0 && err)
+        rankmap__detail_copy(rc, detail, err);
+    return rc;
+}
 
 /* map.c */
 struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes);

@@ -48,7 +48,7 @@ int rankmap__allocator_take(const struct rankmap_allocator **to,
     return 0;
 }
 
-int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts, bool complete)
+int rankmap__make_fill(struct make *mk, const struct rankmap_opts *opts)
 {
     struct rankmap_opts o = {.size = sizeof(o)};
 
@@ -60,9 +60,7 @@ int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts, bool co
     if (o.flags & ~ALL_FLAGS || o.reserved != 0 ||
         rankmap__allocator_take(&mk->alloc, o.allocator) < 0)
         return -EINVAL;
-    if (o.id_limit > RANKMAP_ID_LIMIT)
-        return RANKMAP_ERANGE;
-    return complete ? 0 : -EINVAL;
+    return o.id_limit > RANKMAP_ID_LIMIT ? RANKMAP_ERANGE : 0;
 }
 
 /* Allocates n elements. Returns NULL also if n · size overflows. */

@@ -78,7 +78,7 @@ static int error_finish(struct shmht_error *err, int code, const char *what)
     return code;
 }
 
-int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value)
+int(shmht__refused)(struct shmht_error *err, int code, const char *what, uint64_t value)
 {
     if (!err)
         return code;
@@ -86,7 +86,7 @@ int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t
     return error_finish(err, code, what);
 }
 
-int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object)
+int(shmht__failed)(struct shmht_error *err, int code, const char *step, const char *object)
 {
     if (!err)
         return code;

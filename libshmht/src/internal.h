@@ -134,6 +134,15 @@ void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
 int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value);
 /* A step: "cannot open /dev/shm/x: Permission denied". object may be NULL or empty: the memfd. */
 int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object);
+/* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
+static inline int shmht__negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define shmht__refused(...) shmht__negative(shmht__refused(__VA_ARGS__))
+#define shmht__failed(...)  shmht__negative(shmht__failed(__VA_ARGS__))
 
 /* --- desc.c */
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,

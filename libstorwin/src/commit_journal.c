@@ -109,12 +109,13 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     uint8_t *index =
         storwin__blocks_alloc(win, storwin__batch_index_bytes(most) + STORWIN__BLOCK, &whole);
     struct storwin__batch *batch = (void *)index;
-    struct storwin__entry *entries = (void *)(index + sizeof(*batch));
+    struct storwin__entry *entries;
     uint64_t n;
     int rc;
 
     if (!index)
         return -ENOMEM;
+    entries = (void *)(index + sizeof(*batch));
     n = fill_index(win, entries);
     batch->epoch = c->last.epoch;
     batch->generation = generation;

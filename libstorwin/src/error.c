@@ -56,7 +56,7 @@ const char *storwin_strerror(int code)
 }
 
 /* Fills err, if there is one, and returns code. */
-int storwin__fail(struct storwin_error *err, int code, const char *hint, const char *format, ...)
+int(storwin__fail)(struct storwin_error *err, int code, const char *hint, const char *format, ...)
 {
     va_list args;
 

@@ -58,6 +58,14 @@ void storwin__free(const struct storwin_allocator *a, void *ptr);
 /* error.c */
 int storwin__fail(struct storwin_error *err, int code, const char *hint, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
+static inline int storwin__negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define storwin__fail(...) storwin__negative(storwin__fail(__VA_ARGS__))
 
 /* opts.c */
 int storwin__opts_take(void *to, const void *from, size_t bytes, struct storwin_error *err);

@@ -11,9 +11,21 @@ static const struct rankmap_allocator allocator = {
 static const struct rankmap_opts opts = {.size = sizeof(opts), .allocator = &allocator};
 
 /* The calls' arguments; made with libc's allocator. */
-static struct rankmap *world, *table, *runs, *block, *nodes, *sparse;
+static struct rankmap *world, *table, *runs, *block, *nodes, *sparse, *wide, *order;
 static uint32_t *ids, sorted_ids[4000];
 static uint64_t far_ids[2000];
+
+/* Those of `ids` that are ranks below n. */
+static struct rankmap *some_ranks(uint32_t n)
+{
+    uint32_t some[5000];
+    size_t n_some = 0;
+
+    for (size_t i = 0; i < 5000; i++)
+        if (ids[i] < n)
+            some[n_some++] = ids[i];
+    return from32(some, n_some);
+}
 
 static int from_ids(struct rankmap **out)
 {
@@ -72,6 +84,12 @@ static int compose_table(struct rankmap **out)
 static int compose_expanded(struct rankmap **out)
 {
     return rankmap_compose(world, table, &opts, out);
+}
+
+/* ids of more than 32 bits */
+static int compose_far(struct rankmap **out)
+{
+    return rankmap_compose(wide, order, &opts, out);
 }
 
 static int compose_runs(struct rankmap **out)
@@ -188,11 +206,12 @@ static int make_index(struct rankmap **out)
 static void maps(void **state)
 {
     static int (*const calls[])(struct rankmap **) = {
-        from_ids,           from_sorted,  from_far,       from_runs,   few_ranks,
-        overlapping,        map_nodes,    by_node,        on_node,     compose_table,
-        compose_expanded,   compose_runs, reverse,        include,     exclude,
-        exclude_two_ranges, unite,        intersect_runs, difference,  difference_far,
-        difference_gaps,    concat_runs,  unpack,         unpack_runs, make_index,
+        from_ids,         from_sorted,        from_far,     from_runs,      few_ranks,
+        overlapping,      map_nodes,          by_node,      on_node,        compose_table,
+        compose_expanded, compose_far,        compose_runs, reverse,        include,
+        exclude,          exclude_two_ranges, unite,        intersect_runs, difference,
+        difference_far,   difference_gaps,    concat_runs,  unpack,         unpack_runs,
+        make_index,
     };
     uint64_t seed = 2;
 
@@ -203,6 +222,8 @@ static void maps(void **state)
         far_ids[i] = (uint64_t)scramble(&seed, 1u << 30) * 512 + i % 512;
     world = affine(0, 1, 20000);
     table = from32(ids, 5000);
+    order = some_ranks(2000);
+    assert_int_equal(rankmap_from_ids(far_ids, sizeof(uint64_t), 2000, NULL, &wide, NULL), 0);
     sparse = from32(sorted_ids, 4000);
     assert_int_equal(
         rankmap_from_text("0-999,2000-4999,1500-1000,9000-9999:3", 37, NULL, &runs, NULL), 0);
@@ -235,6 +256,8 @@ static void maps(void **state)
         if (point < 2)
             fail_msg("call %zu allocates nothing", i);
     }
+    rankmap_unref(order);
+    rankmap_unref(wide);
     rankmap_unref(nodes);
     rankmap_unref(block);
     rankmap_unref(runs);

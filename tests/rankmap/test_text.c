@@ -215,6 +215,10 @@ static void bad_nodes(void **state)
                                                  NULL, &map, NULL),
                          cases[i].rc);
     assert_null(map);
+    /* the last node that a text may name */
+    assert_int_equal(rankmap_nodes_from_text("(vector,(1,2147483647,1))", 25, 4, NULL, &map, NULL),
+                     0);
+    rankmap_unref(map);
 }
 
 static void by_node(void **state)

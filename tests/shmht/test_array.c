@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
+#include "../heap.h"
 #include "cm.h"
 
 static void test_array(void **state)
@@ -55,6 +56,31 @@ static void test_array(void **state)
     shmht_array_destroy(a);
     shmht_array_detach(NULL);
     shmht_array_destroy(NULL);
+}
+
+/* Handles are freed, also those of an attach that fails. */
+static void test_array_handles(void **state)
+{
+    struct heap heap = {0};
+    const struct shmht_allocator allocator = {heap_realloc, heap_free, &heap};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = 4, .stride_bytes = 8, .allocator = &allocator};
+    struct shmht_reader_opts how = {.size = sizeof(how), .allocator = &allocator};
+    struct shmht_array *a, *r;
+    struct shmht_desc desc;
+
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
+    assert_true(shmht_array_share(a, &desc) >= 0);
+    assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), &how, &r, NULL), 0);
+    assert_int_equal(heap.n_live, 2);
+    shmht_array_detach(r);
+    assert_int_equal(heap.n_live, 1);
+    desc.kind = SHMHT_KIND_TABLE;
+    assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), &how, &r, NULL),
+                     SHMHT_EKIND);
+    assert_int_equal(heap.n_live, 1);
+    shmht_array_destroy(a);
+    assert_int_equal(heap.n_live, 0);
 }
 
 static void test_options(void **state)
@@ -128,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_array),
+        cmocka_unit_test(test_array_handles),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_size),
     };

@@ -260,12 +260,79 @@ static void test_beyond_4g(void **state)
     }
 }
 
+/* A table in the caller's memory with one pair, and its reader, which trusts no byte of it. */
+static void small_table(unsigned char *region, uint64_t bytes, struct shmht_writer **w,
+                        struct shmht_reader **r)
+{
+    struct shmht_writer_opts opts = opts_of(bytes);
+    struct shmht_reader_opts how = {.size = sizeof(how), .region = region, .region_bytes = bytes};
+
+    opts.region = region;
+    assert_int_equal(shmht_writer_create(&opts, w, NULL), 0);
+    assert_int_equal(shmht_put(*w, "key", 3, "value", 5), 0);
+    assert_int_equal(shmht_reader_attach(NULL, -1, &how, r, NULL), 0);
+}
+
+/* A skip of no bytes, or of more than the log has, ends an iteration. */
+static void test_bad_skips(void **state)
+{
+    static _Alignas(64) unsigned char region[16384];
+    struct shmht_bytes key, value;
+    struct shmht_writer *w;
+    struct shmht_reader *r;
+    uint32_t *skip, left;
+
+    small_table(region, sizeof(region), &w, &r);
+    skip = (uint32_t *)(void *)(region + HEADER_BYTES);
+    while (*skip == 0) /* the table comes first */
+        skip++;
+    left =
+        (uint32_t)((w->top - (uint64_t)((unsigned char *)skip - region)) >> w->view.granule_shift);
+    skip[0] = WORD_SKIP;
+    for (int i = 0; i < 3; i++) {
+        const uint32_t sizes[] = {0, left + 1, UINT32_MAX};
+        struct shmht_iter it = {.pos = (uint64_t)((unsigned char *)skip - region)};
+
+        skip[1] = sizes[i];
+        assert_int_equal(shmht_reader_next(r, &it, &key, &value), SHMHT_ECORRUPT);
+    }
+    skip[1] = left; /* a skip of all of it is one */
+    assert_int_equal(shmht_reader_next(
+                         r, &(struct shmht_iter){.pos = (uint64_t)((unsigned char *)skip - region)},
+                         &key, &value),
+                     0);
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+}
+
+/* A table without a free slot, which no writer makes: a Get of an absent key ends. */
+static void test_no_free_slot(void **state)
+{
+    static _Alignas(64) unsigned char region[16384];
+    struct shmht_bytes value;
+    struct shmht_writer *w;
+    struct shmht_reader *r;
+    uint64_t table, *slots;
+
+    small_table(region, sizeof(region), &w, &r);
+    table = atomic_load(&w->header->table);
+    slots = (uint64_t *)(void *)(region + (table & UINT32_MAX) * LINE_BYTES);
+    for (uint64_t i = 0; i < (table >> 32) * LINE_SLOTS; i++)
+        if (slots[i] == 0)
+            slots[i] = SLOT(0x12345678, DELETED_OFFSET);
+    assert_int_equal(shmht_get(r, "absent", 6, &value), SHMHT_ENOENT);
+    assert_int_equal(shmht_get(r, "key", 3, &value), 0);
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_freed),  cmocka_unit_test(test_interrupted_put),
         cmocka_unit_test(test_turns_hostile), cmocka_unit_test(test_cap_flips),
-        cmocka_unit_test(test_beyond_4g),
+        cmocka_unit_test(test_beyond_4g),     cmocka_unit_test(test_bad_skips),
+        cmocka_unit_test(test_no_free_slot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,15 @@ int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
  */
 int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_error *inner,
                      uint32_t pe, uint64_t addr, uint64_t bytes) __attribute__((cold));
+/* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
+static inline int asymreg__negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define asymreg__fail(...)    asymreg__negative(asymreg__fail(__VA_ARGS__))
+#define asymreg__fail_at(...) asymreg__negative(asymreg__fail_at(__VA_ARGS__))
 
 /*
  * process.c: reads from /proc/PID/stat when a process began, in clock ticks since boot, and whether

@@ -58,7 +58,7 @@ const char *asymreg_strerror(int code)
     return text ? text : "unknown error code";
 }
 
-int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
+int(asymreg__fail)(struct asymreg_error *err, int code, const char *format, ...)
 {
     va_list args;
 
@@ -71,8 +71,8 @@ int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
     return code;
 }
 
-int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_error *inner,
-                     uint32_t pe, uint64_t addr, uint64_t bytes)
+int(asymreg__fail_at)(struct asymreg_error *err, int code, const struct asymreg_error *inner,
+                      uint32_t pe, uint64_t addr, uint64_t bytes)
 {
     if (!err)
         return code;

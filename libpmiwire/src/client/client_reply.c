@@ -234,7 +234,7 @@ static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 
     if (!is_set && (p->reply == PMIWIRE_V1_SET || !is_cmd(c, p->reply) || p->end > c->sent))
         return refuse_answer(c, PMIWIRE_EPROTO, 0);
-    c->n_set += is_set;
+    c->n_set += (uint32_t)is_set;
     rc = check_server_reply(c);
     if (rc < 0)
         return rc;
