@@ -139,6 +139,70 @@ WIDTH_TYPES(ATOMIC_BITWISE)
 SIGNED_TYPES(OLD_ARITHMETIC)
 FLOAT_TYPES(OLD_FETCHES)
 
+#ifdef SHMEM_SIGNAL_SET /* Open MPI 5 has these calls of OpenSHMEM 1.5 */
+
+LATER_TYPES(ATOMIC_ARITHMETIC)
+
+/* Nothing is in flight when they return. */
+#define NBI_FETCHES(NAME, T)                                                                       \
+    BOTH(NAME##_atomic_fetch_nbi, (T * before, const T *addr, int pe), (before, addr, pe), addr,   \
+         AMO(OP_FETCH, NULL, NULL, before))                                                        \
+    BOTH(NAME##_atomic_swap_nbi, (T * before, T * addr, T value, int pe),                          \
+         (before, addr, value, pe), addr, AMO(OP_SET, &value, NULL, before))
+#define NBI_ARITHMETIC(NAME, T)                                                                    \
+    NBI_FETCHES(NAME, T)                                                                           \
+    BOTH(NAME##_atomic_fetch_add_nbi, (T * before, T * addr, T value, int pe),                     \
+         (before, addr, value, pe), addr, AMO(OP_ADD, &value, NULL, before))                       \
+    BOTH(NAME##_atomic_fetch_inc_nbi, (T * before, T * addr, int pe), (before, addr, pe), addr,    \
+         AMO(OP_ADD, &(T){1}, NULL, before))                                                       \
+    BOTH(NAME##_atomic_compare_swap_nbi, (T * before, T * addr, T compare, T value, int pe),       \
+         (before, addr, compare, value, pe), addr, AMO(OP_COMPARE_SWAP, &value, &compare, before))
+#define NBI_BITWISE_OF(T, FETCHING, OP)                                                            \
+    BOTH(FETCHING, (T * before, T * addr, T value, int pe), (before, addr, value, pe), addr,       \
+         AMO(OP, &value, NULL, before))
+#define NBI_BITWISE(NAME, T)                                                                       \
+    NBI_BITWISE_OF(T, NAME##_atomic_fetch_and_nbi, OP_AND)                                         \
+    NBI_BITWISE_OF(T, NAME##_atomic_fetch_or_nbi, OP_OR)                                           \
+    NBI_BITWISE_OF(T, NAME##_atomic_fetch_xor_nbi, OP_XOR)
+
+SIGNED_TYPES(NBI_ARITHMETIC)
+UNSIGNED_TYPES(NBI_ARITHMETIC)
+LATER_TYPES(NBI_ARITHMETIC)
+FLOAT_TYPES(NBI_FETCHES)
+UNSIGNED_TYPES(NBI_BITWISE)
+WIDTH_TYPES(NBI_BITWISE)
+
+/* A put and then an atomic on the signal, where not both addresses are symmetric. */
+static void put_and_signal(const char *call, void *to, const void *from, size_t n, uint64_t *signal,
+                           uint64_t value, int op, int pe)
+{
+    if (is_symmetric(to, pe))
+        pshmem_putmem(to, from, n, pe);
+    else
+        asym_put(call, to, from, 1, 1, n, 1, pe);
+    asym_quiet(call);
+    pshmem_quiet();
+    if (op == SHMEM_SIGNAL_SET)
+        shmem_uint64_atomic_set(signal, value, pe);
+    else
+        shmem_uint64_atomic_add(signal, value, pe);
+}
+
+#define SIGNALLING(T, PUT, size)                                                                   \
+    BOTH(PUT, (T * to, const T *from, size_t n, uint64_t *signal, uint64_t value, int op, int pe), \
+         (to, from, n, signal, value, op, pe),                                                     \
+         is_symmetric(signal, pe) ? (const void *)to : signal,                                     \
+         put_and_signal(call, to, from, n *(size), signal, value, op, pe))
+#define SIGNALS(T, PUT, size)                                                                      \
+    SIGNALLING(T, PUT##_signal, size) SIGNALLING(T, PUT##_signal_nbi, size)
+#define RMA_SIGNALS(NAME, T)   SIGNALS(T, NAME##_put, sizeof(T))
+#define RMA_SIZE_SIGNALS(BITS) SIGNALS(void, put##BITS, BITS / 8)
+
+RMA_TYPES(RMA_SIGNALS)
+RMA_SIZES(RMA_SIZE_SIGNALS)
+SIGNALS(void, putmem, 1)
+#endif
+
 /* ---- Life, order, addresses ---- */
 
 void shmem_init(void)

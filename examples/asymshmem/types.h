@@ -49,6 +49,11 @@
     X(int64, int64_t)                                                                              \
     X(uint32, uint32_t)                                                                            \
     X(uint64, uint64_t)
+/* All atomics, since OpenSHMEM 1.5 */
+#define LATER_TYPES(X)                                                                             \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)                                                                          \
+    WIDTH_TYPES(X)
 /* Of the atomics fetch, set, swap */
 #define FLOAT_TYPES(X)                                                                             \
     X(float, float)                                                                                \

@@ -558,7 +558,6 @@ static void case_stopped(struct side *s)
                   memcmp(buf, back, sizeof(buf)) == 0,
               "get from a stopped process");
     CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == 0, "a stopped process is called dead");
-    /* It may still connect, and UCX 1.18 aborts a process whose peer ends meanwhile. */
     continue_stopped(pid);
     CHECK_MSG(
         tell(s, (struct order){.kind = ORDER_SUM, .region = DATA, .bytes = sizeof(buf)}).value ==

@@ -273,6 +273,66 @@ WIDTH_TYPES(BITWISE)
 SIGNED_TYPES(OLD_ARITHMETIC)
 FLOAT_TYPES(OLD_FETCHES)
 
+#ifdef SHMEM_SIGNAL_SET /* OpenSHMEM 1.5; Open MPI 5's own such calls do nothing, or too little */
+#define NBI(NAME, T)                                                                               \
+    static void nbi_##NAME(void)                                                                   \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me, before[CELLS] = {0};                               \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        if (asymmetric) {                                                                          \
+            shmem_##NAME##_atomic_swap_nbi(before, cell, (T)(me + 5), next);                       \
+            shmem_quiet();                                                                         \
+            shmem_ctx_##NAME##_atomic_fetch_add_nbi(ctx, before + 1, cell, (T)9, next);            \
+            shmem_ctx_quiet(ctx);                                                                  \
+            shmem_##NAME##_atomic_fetch_inc_nbi(before + 2, cell, next);                           \
+            shmem_quiet();                                                                         \
+            shmem_##NAME##_atomic_compare_swap_nbi(before + 3, cell, (T)(me + 15), (T)7, next);    \
+            shmem_quiet();                                                                         \
+            shmem_ctx_##NAME##_atomic_fetch_nbi(ctx, before + 4, cell, next);                      \
+            shmem_ctx_quiet(ctx);                                                                  \
+        } else {                                                                                   \
+            before[1] = (T)(me + 5);                                                               \
+            before[2] = (T)(me + 14);                                                              \
+            before[3] = (T)(me + 15);                                                              \
+            before[4] = 7;                                                                         \
+            shmem_##NAME##_p(cell, (T)7, next);                                                    \
+        }                                                                                          \
+        shmem_barrier_all();                                                                       \
+        SUM(T, before, sum);                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("nbi", #NAME, sum);                                                                 \
+    }
+LATER_TYPES(ARITHMETIC)
+SIGNED_TYPES(NBI)
+UNSIGNED_TYPES(NBI)
+LATER_TYPES(NBI)
+
+static void signals(void)
+{
+    static uint64_t arrived; /* symmetric */
+    const long data[] = {me + 1, me + 2, me + 3};
+    uint64_t *to = block_of(next);
+    double sum = 0;
+
+    if (asymmetric) {
+        shmem_long_put_signal((long *)to + 1, data, 3, to, 5, SHMEM_SIGNAL_SET, next);
+        shmem_ctx_putmem_signal(ctx, to + 4, data, sizeof(data), to, 2, SHMEM_SIGNAL_ADD, next);
+        shmem_put64_signal_nbi(to + 7, data, 3, &arrived, 3, SHMEM_SIGNAL_ADD, next);
+        shmem_long_put_signal_nbi((long *)to + 10, data, 3, to, 4, SHMEM_SIGNAL_ADD, next);
+    } else {
+        for (int i = 1; i <= 10; i += 3)
+            shmem_long_put((long *)to + i, data, 3, next);
+        shmem_uint64_p(to, 11, next);
+        shmem_uint64_p(&arrived, 3, next);
+    }
+    shmem_barrier_all();
+    SUM(uint64_t, mine, sum);
+    result("signals", "put", sum);
+    result("signals", "symmetric", (double)arrived);
+}
+#endif
+
 /* A number goes around the PEs once: each waits for it in its own memory, and puts it into the
  * next's, behind data that a fence keeps before it. */
 #define WAITS(NAME, T)                                                                             \
@@ -384,6 +444,15 @@ static void run_all(void)
     FLOAT_TYPES(RUN_OLD_FETCHES)
     SIGNED_TYPES(RUN_OLD_ARITHMETIC)
     WAIT_TYPES(RUN_WAITS)
+#ifdef SHMEM_SIGNAL_SET
+#define RUN_NBI(NAME, T) RUN(nbi_##NAME)
+    LATER_TYPES(RUN_FETCHES)
+    LATER_TYPES(RUN_ARITHMETIC)
+    SIGNED_TYPES(RUN_NBI)
+    UNSIGNED_TYPES(RUN_NBI)
+    LATER_TYPES(RUN_NBI)
+    RUN(signals)
+#endif
     RUN(addresses)
 }
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MAX_PES     16
-#define MAX_RESULTS 200
+#define MAX_RESULTS 240
 
 #pragma weak shmemx_register
 #pragma weak shmemx_unregister
