@@ -119,28 +119,51 @@ static void read_info(void)
     assert_true(info.n_procs >= 10 && info.n_procs <= 30 && info.n_groups <= info.n_procs / 4);
 }
 
-static void reader_reads_again(void **state)
+static void read_again(void (*reader)(void), uint64_t first_seed)
 {
-    static void (*const reads[])(void) = {read_entry, read_nothing, read_group, read_place,
-                                          read_info};
+    for (uint64_t trial = 0; trial < 1000; trial++)
+        for (int at = 0, passed = 1; passed; at++) {
+            seed = first_seed + trial;
+            vector_make(trial % 3 * 8);
+            n_stores = (int)scramble(&seed, 1000);
+            n_loads = at;
+            reader();
+            passed = n_loads < 0;
+            n_loads = n_stores = -1;
+            rankmap_av_destroy(vector);
+        }
+}
 
-    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
-        for (uint64_t trial = 0; trial < 1000; trial++)
-            for (int at = 0, passed = 1; passed; at++) {
-                seed = 1000 * i + trial;
-                vector_make(trial % 3 * 8);
-                n_stores = (int)scramble(&seed, 1000);
-                n_loads = at;
-                reads[i]();
-                passed = n_loads < 0;
-                n_loads = n_stores = -1;
-                rankmap_av_destroy(vector);
-            }
+static void entry(void **state)
+{
+    read_again(read_entry, 0);
+}
+
+static void no_entry(void **state)
+{
+    read_again(read_nothing, 1000);
+}
+
+static void group_of_number(void **state)
+{
+    read_again(read_group, 2000);
+}
+
+static void group_of_id(void **state)
+{
+    read_again(read_place, 3000);
+}
+
+static void sizes(void **state)
+{
+    read_again(read_info, 4000);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reader_reads_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(entry), cmocka_unit_test(no_entry),
+                                       cmocka_unit_test(group_of_number),
+                                       cmocka_unit_test(group_of_id), cmocka_unit_test(sizes)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
