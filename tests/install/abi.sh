@@ -31,7 +31,7 @@ if [ ! -e "$base/made" ]; then
     mkdir -p "$base/source"
     git -C "$root" archive "$baseline" | tar -x -C "$base/source"
     {
-        "$CMAKE" -S "$base/source" -B "$base/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFENCEPOST_EXAMPLES=OFF \
+        "$CMAKE" -S "$base/source" -B "$base/build" -DCMAKE_BUILD_TYPE=Debug -DFENCEPOST_EXAMPLES=OFF \
             -DFENCEPOST_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$base/prefix" -DCMAKE_INSTALL_LIBDIR=lib &&
             "$CMAKE" --build "$base/build" && "$CMAKE" --install "$base/build"
     } > "$scratch/log" 2>&1 || { tail -n 30 "$scratch/log"; fail "$baseline does not build"; }

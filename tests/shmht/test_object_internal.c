@@ -261,13 +261,14 @@ static void test_beyond_4g(void **state)
 }
 
 /* A table in the caller's memory with one pair, and its reader, which trusts no byte of it. */
-static void small_table(unsigned char *region, uint64_t bytes, struct shmht_writer **w,
-                        struct shmht_reader **r)
+static void small_table(unsigned char *region, uint64_t bytes, uint64_t expected,
+                        struct shmht_writer **w, struct shmht_reader **r)
 {
     struct shmht_writer_opts opts = opts_of(bytes);
     struct shmht_reader_opts how = {.size = sizeof(how), .region = region, .region_bytes = bytes};
 
     opts.region = region;
+    opts.expected_entries = expected;
     assert_int_equal(shmht_writer_create(&opts, w, NULL), 0);
     assert_int_equal(shmht_put(*w, "key", 3, "value", 5), 0);
     assert_int_equal(shmht_reader_attach(NULL, -1, &how, r, NULL), 0);
@@ -282,7 +283,7 @@ static void test_bad_skips(void **state)
     struct shmht_reader *r;
     uint32_t *skip, left;
 
-    small_table(region, sizeof(region), &w, &r);
+    small_table(region, sizeof(region), 0, &w, &r);
     skip = (uint32_t *)(void *)(region + HEADER_BYTES);
     while (*skip == 0) /* the table comes first */
         skip++;
@@ -305,23 +306,35 @@ static void test_bad_skips(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A table without a free slot, which no writer makes: a Get of an absent key ends. */
+/* A table without a free slot, which no writer makes: a Get reads SHMHT_MAX_PROBE lines. */
 static void test_no_free_slot(void **state)
 {
-    static _Alignas(64) unsigned char region[16384];
+    static _Alignas(64) unsigned char region[1 << 20];
     struct shmht_bytes value;
     struct shmht_writer *w;
     struct shmht_reader *r;
-    uint64_t table, *slots;
+    uint64_t table, n_slots, home = 0, far, *slots, key = 0;
 
-    small_table(region, sizeof(region), &w, &r);
+    small_table(region, sizeof(region), 10000, &w, &r);
     table = atomic_load(&w->header->table);
     slots = (uint64_t *)(void *)(region + (table & UINT32_MAX) * LINE_BYTES);
-    for (uint64_t i = 0; i < (table >> 32) * LINE_SLOTS; i++)
+    n_slots = (table >> 32) * LINE_SLOTS;
+    assert_true(table >> 32 > SHMHT_MAX_PROBE + 1);
+    for (uint64_t i = 0; i < n_slots; i++) {
         if (slots[i] == 0)
             slots[i] = SLOT(0x12345678, DELETED_OFFSET);
+        else
+            home = i, key = slots[i];
+    }
     assert_int_equal(shmht_get(r, "absent", 6, &value), SHMHT_ENOENT);
     assert_int_equal(shmht_get(r, "key", 3, &value), 0);
+    slots[home] = SLOT(0x12345678, DELETED_OFFSET);
+    far = (home + (SHMHT_MAX_PROBE - 1) * LINE_SLOTS) % n_slots;
+    slots[far] = key; /* in the last line of those */
+    assert_int_equal(shmht_get(r, "key", 3, &value), 0);
+    slots[far] = SLOT(0x12345678, DELETED_OFFSET);
+    slots[(far + LINE_SLOTS) % n_slots] = key;
+    assert_int_equal(shmht_get(r, "key", 3, &value), SHMHT_ENOENT);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 }

@@ -174,7 +174,8 @@ static int context_open_table(struct asymreg_context *c, const struct asymreg_op
     c->whole = whole;
     c->segs[(uint32_t)whole] = (struct asymreg__own_segment){
         .mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
-    c->n_segments = c->n_registrations = 1;
+    c->n_segments = 1;
+    c->n_registrations = 1;
     return 0;
 }
 
