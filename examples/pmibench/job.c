@@ -267,6 +267,7 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
             shared += rank ? 0 : shared_rss(pid);
         }
     }
+    sample_memory(); /* a server may end before the next sample */
     if (look && write(go, "", 1) != 1)
         exit_failed("go");
     if (look)

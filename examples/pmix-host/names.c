@@ -358,10 +358,10 @@ static void lookup_ask(struct pmix_host *h, struct name_task *t)
 static bool is_within(const struct name_task *t, const struct found *f)
 {
     switch (range_class(t->req->range)) {
-    case NAMES_SESSION: return true;
     case NAMES_NSPACE: return f->job == t->job->number;
     case NAMES_LOCAL: return f->node == t->job->node_of[t->rank];
-    default: return f->job == t->job->number && f->rank == t->rank;
+    case NAMES_PROC: return f->job == t->job->number && f->rank == t->rank;
+    default: return true;
     }
 }
 
@@ -494,9 +494,11 @@ static void unpublish_ask(struct pmix_host *h, struct name_task *t)
 
 static int request_check(const struct names_req *req)
 {
-    if (req->range > NAMES_PROC)
+    /* A lookup in no range that we know looks in all: Open MPI 5.0's MPI_Lookup_name() leaves the
+     * range unset, whatever it was. */
+    if (req->what != PMIWIRE_NAME_LOOKUP && req->range > NAMES_PROC)
         return HOST_EINVAL;
-    if (req->range == 1 || req->range == 6)
+    if (req->what != PMIWIRE_NAME_LOOKUP && (req->range == 1 || req->range == 6))
         return HOST_ENOTSUP;
     if ((req->n_values == 0 && req->what != PMIWIRE_NAME_UNPUBLISH) ||
         (req->what == PMIWIRE_NAME_PUBLISH && req->persist > NAMES_UNTIL_END))

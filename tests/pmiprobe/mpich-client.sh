@@ -12,7 +12,10 @@ rc=$?
 printf '%s\n' "$out"
 [ $rc -eq 0 ] || { echo "FAIL: status $rc: does not survive what every client must"; exit 1; }
 grep -q '^| plain  *| ok' <<<"$out" || { echo "FAIL: no ok for plain"; exit 1; }
-grep -q '^| mapping-empty  *| dies' <<<"$out" || { echo "FAIL: an empty mapping should stop MPICH"; exit 1; }
+# MPICH 4.2's client takes an empty mapping.
+case $(mpichversion | sed -n 's/^MPICH Version:[[:space:]]*//p') in
+4.0*) grep -q '^| mapping-empty  *| dies' <<<"$out" || { echo "FAIL: an empty mapping should stop MPICH"; exit 1; } ;;
+esac
 # The probe distinguishes a program without PMI and one that hangs from those that work.
 "$probe" client --timeout 1 -- true 2>/dev/null && { echo "FAIL: true is no PMI client"; exit 1; }
 "$probe" client --timeout 1 -- sleep 100 2>/dev/null && { echo "FAIL: sleep is no PMI client"; exit 1; }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: two or four nodes here; hosts: those of
 # tests/nodes/hosts; srun: four of a Slurm cluster. GROUP: client, with far_client for PROGRAM; mpi, with hello and dynamic of Open MPI.
+# $LIBPMIX is the version of libpmix.
 set -u
 pmirun=$(realpath "$1") how=$2 group=$3
 shift 3
@@ -45,6 +46,10 @@ group_client() {
     says 3 ' ok$'
     if $several; then # on one node libpmix does all of it
         for word in fence connect; do
+            if [ "$word" = fence ] && [ "${LIBPMIX%%.*}" -ge 5 ]; then
+                echo "left out: early fence: libpmix 5 completes one without a rank of its node that has ended"
+                continue
+            fi
             run 254 4 far_client early $word
             says 3 "^$word: \\(PMIX_ERR_\\)\\?LOST_CONNECTION$"
             grep -q 'rank 3 .*has finalized: a .* that other ranks wait in cannot complete; stopping the job$' "$dir/err" ||

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# hostile.sh PMIRUN HOSTILE GROUP: a malicious PMIx client, and three others that work at the same time. Groups: see the end. pmirun
-# survives every attack, and the job succeeds, or ends with a message that gives the reason; nothing is left behind.
+# hostile.sh PMIRUN HOSTILE GROUP: a malicious PMIx client, and three others that work at the same time. Groups: see the end. $LIBPMIX is the
+# version of libpmix. pmirun survives every attack, and the job succeeds, or ends with a message that gives the reason; nothing is left behind.
 set -u
 export LC_ALL=C
 pmirun=$1 group=$3
@@ -51,12 +51,12 @@ harmless() {
 test_limits() {
     harmless many 3000
     out_has '^published: 1024$'
-    out_has '^publish too many keys: OUT-OF-RESOURCE'
+    out_has '^publish too many keys: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     attack large
-    out_has '^publish a large value: \(OUT-OF-RESOURCE\|LOST\|UNREACH\)'
+    out_has '^publish a large value: \(PMIX_ERR_\)\?\(OUT.OF.RESOURCE\|LOST\|UNREACH\)'
     harmless some
-    out_has '^publish many values that are large together: OUT-OF-RESOURCE'
-    out_has '^publish too many at once: OUT-OF-RESOURCE'
+    out_has '^publish many values that are large together: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
+    out_has '^publish too many at once: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     harmless lookup 5000
     out_has '^lookups: 4984 refused, 16 wait$'
     # libpmix's server disconnects a client that sends more than it can store.
@@ -67,10 +67,10 @@ test_limits() {
         err_has '^pmirun: rank 0 '
     done
     harmless spawn
-    out_has '^spawn too many: OUT-OF-RESOURCE'
-    out_has '^spawn more than may run: OUT-OF-RESOURCE'
-    out_has '^spawn none: BAD-PARAM'
-    out_has '^spawn fewer than none: BAD-PARAM'
+    out_has '^spawn too many: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
+    out_has '^spawn more than may run: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
+    out_has '^spawn none: \(PMIX_ERR_\)\?BAD.PARAM'
+    out_has '^spawn fewer than none: \(PMIX_ERR_\)\?BAD.PARAM'
     out_has '^spawn few: \(PMIX_\)\?SUCCESS'
     err_has '1000000 processes .* the limit is 8 (--max-procs)'
 }
@@ -105,8 +105,14 @@ test_files() {
 test_garbage() {
     harmless garbage
     out_has '^connections: [1-9][0-9]* held$'
-    harmless silent
-    out_has '^the server has closed the connection$'
+    if [ "${LIBPMIX%%.*}" -ge 5 ]; then # it waits for ever
+        attack silent
+        [ $status = 250 ] || fail "silent: status $status, not 250"
+        err_has "libpmix's server has not answered for 30 s"
+    else
+        harmless silent
+        out_has '^the server has closed the connection$'
+    fi
 }
 
 # More than libpmix can wait for, one after the other.

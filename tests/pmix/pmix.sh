@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# pmix.sh PMIRUN CLIENT HOW GROUP: bare PMIx clients. HOW: one (node); fork: two nodes here. GROUP: works, ends, broken (see the end).
+# pmix.sh PMIRUN CLIENT HOW GROUP: bare PMIx clients, of the libpmix whose version is $LIBPMIX. HOW: one (node); fork: two nodes here. GROUP: works, ends, broken (see the end).
 set -u
 pmirun=$(realpath "$1") how=$3 group=$4
 . "${0%/*}/../pmirun/jobs.bash"
@@ -28,7 +28,8 @@ run() {
 works() {
     run 0 "$@"
     [ "$(grep -c ' ok$' "$dir/out")" = "$1" ] || fail "not all ranks say ok"
-    [ ! -s "$dir/err" ] || fail "standard error is not empty"
+    # libpmix 5 reports a group that is refused.
+    ! grep -qv 'SOMEONE IS NULL: \|PMIX_ERR_BAD_PARAM in file .*/pmix_client_group\.c ' "$dir/err" || fail "standard error is not empty"
 }
 
 # maps WANT [option of pmirun...]: is libpmix in the process that starts ranks, yes or no?
@@ -71,18 +72,22 @@ group_ends() {
     done
     run 7 4 die exit
     err_has '^pmirun: rank 1 .*exited with status 7 after PMI init, without finalize'
-    run 254 3 gone
-    err_has '^pmirun: rank 1 .*has finalized: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
-    run 254 3 absent
-    err_has '^pmirun: rank 1 .*has ended without PMI init: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
     run 7 1 twice
     err_has '^pmirun: rank 0 .*exited with status 7 after PMI init, without finalize'
     for us in 1 1000 3000 5000 7000 10000 15000 20000 30000; do
         run 142 2 init $us
         err_has '^pmirun: rank 1 .*died of signal 14'
     done
+    if [ "${LIBPMIX%%.*}" -ge 5 ]; then
+        echo "left out: gone, absent: libpmix 5 completes a fence without a rank of its node that has ended"
+        return
+    fi
+    run 254 3 gone
+    err_has '^pmirun: rank 1 .*has finalized: a fence that other ranks wait in cannot complete; stopping the job$'
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
+    run 254 3 absent
+    err_has '^pmirun: rank 1 .*has ended without PMI init: a fence that other ranks wait in cannot complete; stopping the job$'
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
 }
 
 # A pmirun whose jobs lack a key that clients need reports that at once.

@@ -215,6 +215,10 @@ static void try_all(void)
     service_run();
     assert_int_equal(last_status, HOST_OK);
     assert_string_equal(last_value, "b;a;");
+    ask(1, PMIWIRE_NAME_LOOKUP, 124, 0, "a", NULL, 0, 0); /* no range that we know */
+    service_run();
+    assert_int_equal(last_status, HOST_OK);
+    publish(0, 124, NAMES_UNTIL_JOB, "nowhere", NULL, HOST_EINVAL);
     publish(0, NAMES_PROC, NAMES_UNTIL_JOB, "own", NULL, HOST_OK);
     look_up(0, "own", HOST_OK);
     look_up(1, "own", HOST_ENOENT);

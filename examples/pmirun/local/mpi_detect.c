@@ -342,9 +342,10 @@ static int set_openmpi(struct folders *folders, struct job *job, char **why)
     job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
     /* Open MPI looks for System V's by making a segment, which a kill leaves behind. */
     job_var(job, xprintf("OMPI_MCA_shmem=mmap"));
-    /* Nodes that are all on this host: Open MPI 5 does not reach a host's own address by its
-     * network, and leaves the loopback out unless told. Both lists at once are an error there. */
-    if (job->jobs->opt->one_host && !getenv("OMPI_MCA_btl_tcp_if_exclude"))
+    /* All ranks on this host, those of spawned jobs too: Open MPI 5 does not reach a host's own
+     * address by its network, and leaves the loopback out unless told. Both lists at once are an
+     * error there. */
+    if ((!job->jobs->agent || job->jobs->opt->one_host) && !getenv("OMPI_MCA_btl_tcp_if_exclude"))
         job_var(job, xprintf("OMPI_MCA_btl_tcp_if_include=127.0.0.0/8"));
     job->yields = is_crowded(job);
     if (job->yields)
