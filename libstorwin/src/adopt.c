@@ -80,14 +80,14 @@ int storwin__memory_readable(uint64_t lo, uint64_t hi)
 }
 
 int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
-                  struct storwin_window **win, struct storwin_error *err)
+                  struct storwin_window **out, struct storwin_error *err)
 {
     struct storwin_opts own;
     struct storwin__plan plan = {
         .opts = &own, .bytes = bytes, .paths = &own.filename, .n_files = 1, .adopt = ptr};
     int rc;
 
-    if (!ptr || !win || !opts || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)ptr)
+    if (!ptr || !out || !opts || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)ptr)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the length is 0");
     rc = storwin__opts_or_defaults(&own, opts, err);
     if (rc < 0)
@@ -102,5 +102,5 @@ int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
     if (own.atomic == STORWIN_ATOMIC_NONE)
         own.atomic = own.generations > 2 ? STORWIN_ATOMIC_SLOTS : STORWIN_ATOMIC_AUTO;
     rc = check_memory(ptr, bytes, own.changes, err);
-    return rc < 0 ? rc : storwin__window_create(&plan, win, err);
+    return rc < 0 ? rc : storwin__window_create(&plan, out, err);
 }

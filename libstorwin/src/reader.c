@@ -288,14 +288,14 @@ static int create_reader(const struct storwin_opts *opts, struct storwin_window 
     return rc;
 }
 
-int storwin_open_read(const struct storwin_opts *opts, struct storwin_window **win,
+int storwin_open_read(const struct storwin_opts *opts, struct storwin_window **out,
                       struct storwin_error *err)
 {
     struct storwin_window *reader = NULL;
     struct storwin_opts own;
     int rc;
 
-    if (!opts || !win)
+    if (!opts || !out)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     rc = storwin__opts_or_defaults(&own, opts, err);
     if (rc < 0)
@@ -315,7 +315,7 @@ int storwin_open_read(const struct storwin_opts *opts, struct storwin_window **w
         (void)storwin_free(reader, NULL);
         return rc;
     }
-    *win = reader;
+    *out = reader;
     return 0;
 }
 

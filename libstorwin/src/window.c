@@ -439,20 +439,20 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     return 0;
 }
 
-int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,
+int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **out,
                   struct storwin_error *err)
 {
     struct storwin_opts own;
     struct storwin__plan plan = {.opts = &own, .bytes = bytes, .paths = &own.filename};
     int rc;
 
-    if (!win)
+    if (!out)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     rc = storwin__opts_or_defaults(&own, opts, err);
     if (rc < 0)
         return rc;
     plan.n_files = own.alloc_type == STORWIN_STORAGE;
-    return storwin__window_create(&plan, win, err);
+    return storwin__window_create(&plan, out, err);
 }
 
 static int remove_names(struct storwin_window *win, struct storwin_error *err)

@@ -256,7 +256,7 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  * @param bytes  its length, 1 to STORWIN_MAX_BYTES / 4
  * @param opts   as for storwin_alloc(), wholly on storage; `atomic` defaults to
  *               STORWIN_ATOMIC_AUTO
- * @param win    receives the window, untouched on failure
+ * @param out    receives the window, untouched on failure
  * @param err    detail on failure, or NULL
  * @return
  *   - 0
@@ -270,7 +270,7 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  * @source    ours
  */
 STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
-                              struct storwin_window **win, struct storwin_error *err);
+                              struct storwin_window **out, struct storwin_error *err);
 
 /** A file of commits according to its records; only opening it verifies the data. `bytes` and
  * `generation` are of the newest commit, or of the newest up to opts->generation. */

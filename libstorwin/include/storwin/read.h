@@ -40,7 +40,7 @@ extern "C" {
  * @param opts  filename; offset_bytes, generation (the newest commit up to this number),
  *              app_version, n_threads and allocator. Other options must be valid, and have no
  *              effect.
- * @param win   receives the window, untouched on failure
+ * @param out   receives the window, untouched on failure
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
@@ -58,7 +58,7 @@ extern "C" {
  * @cost      reading the commit through the page cache, which readers share, and its checksum.
  * @source    ours
  */
-STORWIN_API int storwin_open_read(const struct storwin_opts *opts, struct storwin_window **win,
+STORWIN_API int storwin_open_read(const struct storwin_opts *opts, struct storwin_window **out,
                                   struct storwin_error *err);
 
 /**

@@ -52,7 +52,7 @@ struct storwin_shared {
  * @param opts    as for storwin_alloc(); with storage_alloc_factor=auto every rank passes the same
  *                memory_bytes, not 0
  * @param shared  the processes; read during the call only
- * @param win     receives the window, untouched on failure
+ * @param out     receives the window, untouched on failure
  * @param err     detail on failure, or NULL
  * @return
  *   - as storwin_alloc()
@@ -65,7 +65,7 @@ struct storwin_shared {
  */
 STORWIN_API int storwin_alloc_shared(const struct storwin_opts *opts,
                                      const struct storwin_shared *shared,
-                                     struct storwin_window **win, struct storwin_error *err);
+                                     struct storwin_window **out, struct storwin_error *err);
 
 /**
  * @brief Address, offset and length of a rank's segment.
@@ -101,13 +101,13 @@ struct storwin_dynamic;
 /**
  * @brief Create a dynamic window, empty.
  * @param allocator  for the window's handle and its list of attached windows; NULL: libc
- * @param dyn        receives it
+ * @param out        receives it
  * @return 0; -EINVAL: an allocator without realloc or free; -ENOMEM
  * @threads MT-Safe. Allocates.
  * @source section 2.1, MPI_Win_attach
  */
 STORWIN_API int storwin_dynamic_create(const struct storwin_allocator *allocator,
-                                       struct storwin_dynamic **dyn);
+                                       struct storwin_dynamic **out);
 
 /**
  * @brief Detach every window and free the dynamic window; the others stay.

@@ -104,7 +104,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  * @param opts   options; NULL: a window in memory
  * @param bytes  length of the window, 0 to STORWIN_MAX_BYTES. A window of 0 bytes has the base
  *               NULL.
- * @param win    receives the window, untouched on failure
+ * @param out    receives the window, untouched on failure
  * @param err    detail on failure, or NULL; `hint` names the hint that caused it
  * @return
  *   - 0
@@ -127,7 +127,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
  */
 STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes,
-                              struct storwin_window **win, struct storwin_error *err);
+                              struct storwin_window **out, struct storwin_error *err);
 
 /**
  * @brief First address of a window, or of this rank's segment of a shared one. NULL for 0 bytes.
