@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deleting pairs, compacting, and readers that follow. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -221,6 +222,32 @@ static void test_churn(void **state)
     shmht_writer_destroy(next);
 }
 
+/* In a process without standard input a reader's descriptor is 0. */
+static void test_descriptor_0(void **state)
+{
+    struct shmht_writer *w = create(&(struct shmht_writer_opts){0}), *next;
+    const int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
+    struct shmht_reader *r;
+    struct shmht_desc desc;
+    int fd;
+
+    close(0);
+    r = attach(w);
+    assert_true(fcntl(0, F_GETFD) >= 0);
+    assert_int_equal(put(w, 1, 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_writer_compact(w, NULL, &next, NULL), 0);
+    fd = shmht_writer_share(next, &desc);
+    assert_int_equal(shmht_reader_follow(r, &desc, fd, NULL), 0);
+    assert_int_equal(version_of(r, 1), 1);
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+    shmht_writer_destroy(next);
+    if (input >= 0) {
+        dup2(input, 0);
+        close(input);
+    }
+}
+
 /* At the cap a delete works. The put of that key may still fail: a compacted table has the room. */
 static void test_at_cap(void **state)
 {
@@ -418,10 +445,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delete),     cmocka_unit_test(test_delete_long),
         cmocka_unit_test(test_slot_again), cmocka_unit_test(test_equal_hashes),
-        cmocka_unit_test(test_churn),      cmocka_unit_test(test_at_cap),
-        cmocka_unit_test(test_full_table), cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_deferred),   cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_churn),      cmocka_unit_test(test_descriptor_0),
+        cmocka_unit_test(test_at_cap),     cmocka_unit_test(test_full_table),
+        cmocka_unit_test(test_growth),     cmocka_unit_test(test_deferred),
+        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_follow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

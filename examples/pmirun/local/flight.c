@@ -37,6 +37,8 @@
 #include <linux/close_range.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -58,6 +60,7 @@ static rlim_t raise_limit(struct fleet *fleet)
 
 int fleet_init(struct fleet *fleet, const struct signals *signals)
 {
+    const char *preload = getenv("LD_PRELOAD");
     rlim_t limit;
     int fd;
 
@@ -88,6 +91,8 @@ int fleet_init(struct fleet *fleet, const struct signals *signals)
     fleet->copies = syscall(SYS_close_range, ~0u, ~0u, 0) != 0 && unshare(CLONE_FILES) != 0;
     /* gdb takes its breakpoints out of what it takes for a child's memory. */
     fleet->copies = fleet->copies || mpir_is_debugged();
+    /* valgrind, which this variable tells, knows fork() alone. */
+    fleet->copies = fleet->copies || (preload && strstr(preload, "/vgpreload_"));
     fleet->parent = getpid();
     fleet->signals = signals;
     return 0;
