@@ -48,6 +48,7 @@ needs_shared() {
 lint_pages() {
     "$MANDOC" -Tlint -W warning "$@" || fail "mandoc warns"
     "$GROFF" -t -rLL=100n -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"
-    if grep -v 'table text block will not fit on one page' "$scratch/groff"; then # a terminal has no pages fail "groff warns"; fi
+    # A terminal has no pages.
+    if grep -v 'table text block will not fit on one page' "$scratch/groff"; then fail "groff warns"; fi
     "$LEXGROG" "$@" > "$scratch/whatis" || { grep -v ': "' "$scratch/whatis"; fail "whatis finds no line in the pages above"; }
 }

@@ -24,8 +24,13 @@ launch_init() {
     # For Open MPI 4.1 of Debian 12 on one node: one-sided communication over messages (osc/rdma crashes over vader, osc/ucx hangs),
     # and permission to run as root with more ranks than cores.
     if [ "$kind" = openmpi ]; then
-        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
-        export OMPI_MCA_osc=pt2pt,sm OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base=$work OMPI_MCA_io=romio321
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_mpi_yield_when_idle=1
+        case $("$launcher" --version) in
+        *") 4."*)
+            export OMPI_MCA_btl=self,vader OMPI_MCA_osc=pt2pt,sm OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_tmpdir_base=$work OMPI_MCA_io=romio321
+            ;;
+        *) export OMPI_MCA_btl=self,sm PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_prte_tmpdir_base=$work ;;
+        esac
     fi
 }
 
