@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* serve PROGRAM [ARGUMENT...]: a PMI server for one rank, over a socket. */
-#include <pmiwire/server.h>
+#include <pmiwire.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -22,7 +22,7 @@ int main(void)
     opts.filename = "first.state";
     rc = storwin_adopt(&state, sizeof(state), &opts, &win, &err); /* restores the last commit */
     if (rc < 0) {
-        fprintf(stderr, "%s: %s\n", err.hint, err.text);
+        fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     printf("continues after step %" PRIu64 "\n", state.steps);

@@ -32,7 +32,7 @@
  *     if (rc == 0)
  *         rc = storwin_alloc(&opts, 8 << 20, &win, &err);
  *     if (rc < 0) {
- *         fprintf(stderr, "half: %s: %s\n", err.hint, err.text);
+ *         fprintf(stderr, "half: %s\n", err.text);
  *         return 1;
  *     }
  *     memset(storwin_base(win), 'x', 8 << 20);

@@ -43,15 +43,18 @@ cmake_minimum_required(VERSION 3.16...3.25)
 project(other LANGUAGES C)
 add_subdirectory(third_party/lib$NAME)
 add_executable(consumer consumer.c)
-target_link_libraries(consumer PRIVATE $NAME::${NAME}_static)
+target_link_libraries(consumer PRIVATE $NAME::$NAME)
+add_executable(consumer_static consumer.c)
+target_link_libraries(consumer_static PRIVATE $NAME::${NAME}_static)
 END
 # The quotes that CMAKE_C_FLAGS needs around each define make a file of defines simpler.
 printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${NAME}_strerror" \
     CONSUMER_VERSION "${UPPER}_VERSION" CONSUMER_EXPECT "\"$VERSION\"" > "$scratch/defines.h"
 "$CMAKE" -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_C_COMPILER="$CC" \
     -DCMAKE_C_FLAGS="-include $scratch/defines.h" > "$scratch/log" || { cat "$scratch/log"; fail "configure"; }
-"$CMAKE" --build "$scratch/project/build" --target consumer > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
+"$CMAKE" --build "$scratch/project/build" --target consumer consumer_static > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
 "$scratch/project/build/consumer"
+"$scratch/project/build/consumer_static"
 
 # The sources lie in src/, or in folders of it.
 (

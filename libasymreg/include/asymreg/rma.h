@@ -257,9 +257,9 @@ struct asymreg_register_opts {
  *         (the transport cannot use a descriptor, or needs one); -ENOMEM, or an error of the
  *         transport
  *
- * Cost: about a microsecond, independent of the number of regions; plus the transport's
- * registration if it needs one. With shared memory that is one descriptor here, and one mapping in
- * each peer that uses it.
+ * Cost: below a microsecond (0.18 µs at 100 regions, 0.81 at a million: cache misses); plus the
+ * transport's registration if it needs one. With shared memory that is one descriptor here, and one
+ * mapping in each peer that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
