@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # manpages.pl --name <library> --version <x.y.z> --include <directory> --xml <directory> --out <directory> [--readme <file>] [--core <library>]
 #
-# Doxygen's reading of the public headers (GENERATE_XML) as manual pages: a page of section 3 for each function and each struct, and
+# Doxygen's reading of the public headers (GENERATE_XML) as manual pages: a page of section 3 for each public function and struct, and
 # <library>(7), which has the model, lists of the functions, structs and constants, and the README's program. It first removes all pages from
 # <directory>. --core names the library whose back-end this one is.
 #
@@ -141,7 +141,7 @@ sub summary { # the brief line, or the first sentence
 sub add_constant {
     my ($e, $group) = @_;
     my $name = text_of($e, 'name');
-    return if children($e, 'param') || $name =~ /_API$|_H$|_VERSION(_|$)|_LIKELY$/;
+    return if children($e, 'param') || $name =~ /__|_API$|_H$|_VERSION(_|$)|_LIKELY$/;
     my $value = text_of($e, 'initializer') =~ s/^= *//r;
     $constants{$name} = { name => $name, value => $value, text => inline(brief($e)) . ' ' . inline(detailed($e)) };
     push @{ $group->{constants} }, $name;
@@ -152,7 +152,7 @@ sub read_compound {
     my $header = $compound->{kind} eq 'file' && { compound => $compound, include => child($compound, 'location')->{file}, functions => [] };
     if (!$header) {
         my $name = text_of($compound, 'compoundname');
-        return if $compound->{kind} !~ /^(?:struct|union)$/ || $name !~ /^\w+$/;
+        return if $compound->{kind} !~ /^(?:struct|union)$/ || $name !~ /^\w+$/ || $name =~ /__/;
         $types{$name} = { e => $compound, what => $compound->{kind}, include => text_of($compound, 'includes') };
         return;
     }
@@ -160,6 +160,7 @@ sub read_compound {
     for my $group (children($compound, 'sectiondef')) {
         for my $member (children($group, 'memberdef')) {
             my ($kind, $name) = ($member->{kind}, text_of($member, 'name'));
+            next if $name =~ /__/; # private
             if ($kind eq 'define') { add_constant($member, $group) }
             elsif ($kind eq 'enum') { add_constant($_, $group) for children($member, 'enumvalue') }
             elsif ($kind eq 'typedef') { $types{$name} = { e => $member, what => 'typedef', include => $header->{include} } }

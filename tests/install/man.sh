@@ -10,6 +10,7 @@ man=${man%/man3}
 pages=("$man/man7/$NAME.7" "$man/man3/${ID}_"*.3)
 [ -s "${pages[0]}" ] || fail "no $NAME(7)"
 [ "${#pages[@]}" -gt 3 ] || fail "no pages in section 3"
+if printf '%s\n' "${pages[@]##*/}" | grep __; then fail "the names above are private"; fi
 
 nm -D --defined-only "$SHARED" | awk '$2 ~ /[TW]/ { sub(/@.*/, "", $3); print $3 }' | sort -u > "$scratch/functions"
 (cd "$FOLDER/include" && find . -name '*.h' -printf '#include <%P>\n') |
