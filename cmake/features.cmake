@@ -172,7 +172,8 @@ function(fencepost_missing variable)
 endfunction()
 
 # fencepost_summary()
-#   The table at the end of configure: the libraries that exist, and the features that are on or off, with the way to turn them on.
+#   The table at the end of configure: the libraries that exist, and the features of this build that are on or off, with the way to turn them
+#   on.
 function(fencepost_summary)
     set(libraries "")
     get_property(names GLOBAL PROPERTY FENCEPOST_LIBRARIES)
@@ -193,6 +194,9 @@ function(fencepost_summary)
         fencepost_summary_line("${title}" "${${variable}}" "${how}")
     endforeach()
     get_property(features GLOBAL PROPERTY FENCEPOST_FEATURES)
+    if(NOT FENCEPOST_TESTS) # without those that only tests use
+        list(FILTER features INCLUDE REGEX "^(mpich|openmpi|openshmem|spank|sodium|pmix|hwloc|ucx|ibverbs|perl|doxygen)$")
+    endif()
     foreach(name IN LISTS features)
         get_property(found GLOBAL PROPERTY FENCEPOST_FEATURE_${name})
         get_property(title GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_TITLE)
