@@ -144,6 +144,8 @@ test_imagined() {
     run --topology 'socket:2 core:2 pu:2' --bind-to core --report-bindings -n 5 "$probe"
     err_has 'warning: ranks are not bound: 5 on this host, --bind-to core has room for 4' 1
     err_has " not bound, processors $own\$" 5
+    run --topology 'socket:2 core:2 pu:2' --map-by core:PE=2 -n 3 "$probe"
+    err_has 'warning: ranks are not bound: 3 on this host, PE=2 has room for 2' 1
     # The user's own topology, by hwloc's variables, is not this node's either.
     HWLOC_SYNTHETIC='socket:2 core:2 pu:2' run --bind-to core --report-bindings -n 4 "$probe"
     line 3 'socket 1[core 3[hwt 0-1]]: [../..][../BB], processors 6-7'

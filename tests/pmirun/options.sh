@@ -123,4 +123,6 @@ err_has "cannot start $dir: it is a directory"
 echo x > no-program
 run 126 -n 1 ./no-program
 err_has 'cannot start ./no-program: it is not executable (chmod +x)'
+run 126 -n 1 no-program # not in PATH: a name of the working directory
+err_has 'cannot start no-program: it is not executable (chmod +x)'
 finish

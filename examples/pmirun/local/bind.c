@@ -136,10 +136,16 @@ static void say_full(const struct place_policy *p, const struct seats *s, uint32
 {
     static bool said;
 
+    char *what = !p->bind_given && p->map_each
+                     ? xprintf("PE=%u", p->map_each)
+                     : xprintf("%s %s", p->bind_given ? "--bind-to" : "--map-by",
+                               place_level_name(p->bind));
+
     if (s->says && !said)
-        log_message("warning: ranks are not bound: %u on this host, --bind-to %s has room for %u",
-                    s->n, place_level_name(p->bind), room);
+        log_message("warning: ranks are not bound: %u on this host, %s has room for %u", s->n, what,
+                    room);
     said = true;
+    free(what);
 }
 
 static char *no_place(const struct place_policy *p, enum place_result rc, enum place_level missing)

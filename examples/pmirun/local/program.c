@@ -69,7 +69,8 @@ int program_resolve(struct app *app)
     }
     /* As under other launchers, a plain name may also be a file of the working directory. */
     app->path = xprintf("./%s", name);
-    return check_program(app, app->path) == 0 ? 0 : err;
+    rc = check_program(app, app->path);
+    return rc == ENOENT ? err : rc;
 }
 
 /* Why a file is no program. */

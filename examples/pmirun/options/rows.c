@@ -18,7 +18,7 @@
 const struct option_row option_rows[] = {
     {.text = "Options of a group of processes, before its program:"},
     {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_count,
-     "Number of processes (default: see --help=man). If there is one group, the default is: with "
+     "Number of processes (default: see man pmirun). If there is one group, the default is: with "
      "-N, one a node, or as many as --ppn says; else the sum of the slots of the hosts or of the "
      "allocation, where a host without slots has 1; one process where none of these is given. A "
      "group beside others has one process by default.",
