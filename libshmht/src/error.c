@@ -86,6 +86,16 @@ int(shmht__refused)(struct shmht_error *err, int code, const char *what, uint64_
     return error_finish(err, code, what);
 }
 
+int(shmht__outside)(struct shmht_error *err, const char *what, uint64_t value, uint64_t least,
+                    uint64_t most)
+{
+    if (!err)
+        return -EINVAL;
+    snprintf(err->text, sizeof(err->text), "%s is %llu, and must be from %llu to %llu", what,
+             (unsigned long long)value, (unsigned long long)least, (unsigned long long)most);
+    return error_finish(err, -EINVAL, what);
+}
+
 int(shmht__failed)(struct shmht_error *err, int code, const char *step, const char *object)
 {
     if (!err)

@@ -132,6 +132,9 @@ void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
 /* --- error.c: fill in *err, unless it is NULL, and return the code */
 /* An option or a field of a header: "max_bytes is 5: Invalid argument". */
 int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value);
+/* An option outside its range: -EINVAL. */
+int shmht__outside(struct shmht_error *err, const char *what, uint64_t value, uint64_t least,
+                   uint64_t most);
 /* A step: "cannot open /dev/shm/x: Permission denied". object may be NULL or empty: the memfd. */
 int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object);
 /* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
@@ -142,6 +145,7 @@ static inline int shmht__negative(int code)
     return code;
 }
 #define shmht__refused(...) shmht__negative(shmht__refused(__VA_ARGS__))
+#define shmht__outside(...) shmht__negative(shmht__outside(__VA_ARGS__))
 #define shmht__failed(...)  shmht__negative(shmht__failed(__VA_ARGS__))
 
 /* --- desc.c */

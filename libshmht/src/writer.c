@@ -486,13 +486,15 @@ int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len)
 static int writer_opts_take(struct shmht_writer_opts *to, const struct shmht_writer_opts *from,
                             struct shmht_error *err)
 {
+    uint64_t most = SHMHT_MAX_REGION_BYTES;
     int rc = shmht__opts_take(to, from, sizeof(*to), err);
 
     if (rc < 0)
         return rc;
-    if (to->max_bytes < SHMHT_MIN_REGION_BYTES || to->max_bytes > SHMHT_MAX_REGION_BYTES ||
-        (to->region && to->max_bytes > SIZE_MAX))
-        return shmht__refused(err, -EINVAL, "max_bytes", to->max_bytes);
+    if (to->region && most > SIZE_MAX)
+        most = SIZE_MAX;
+    if (to->max_bytes < SHMHT_MIN_REGION_BYTES || to->max_bytes > most)
+        return shmht__outside(err, "max_bytes", to->max_bytes, SHMHT_MIN_REGION_BYTES, most);
     if (to->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE | SHMHT_DEFER) ||
         (to->region && to->flags & ~SHMHT_DEFER) || (to->name && !(to->flags & SHMHT_NAMED)))
         return shmht__refused(err, -EINVAL, "flags", to->flags);
@@ -505,7 +507,7 @@ static int writer_opts_take(struct shmht_writer_opts *to, const struct shmht_wri
     if (to->max_load_percent == 0)
         to->max_load_percent = DEFAULT_LOAD_PERCENT;
     if (to->max_load_percent < 10 || to->max_load_percent > MAX_LOAD_PERCENT)
-        return shmht__refused(err, -EINVAL, "max_load_percent", to->max_load_percent);
+        return shmht__outside(err, "max_load_percent", to->max_load_percent, 10, MAX_LOAD_PERCENT);
     if (to->hash_id == 0)
         to->hash_id = SHMHT_HASH_XXH3;
     if ((to->hash_id >= SHMHT_HASH_CALLER) != (to->hash != NULL))

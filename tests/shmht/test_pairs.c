@@ -405,6 +405,9 @@ static void test_options(void **state)
     REFUSED(hash, length_hash);  /* without an id */
     REFUSED(allocator, &empty);  /* no functions */
     assert_null(w);
+    REFUSED(max_bytes, 0);
+    assert_string_equal(err.text,
+                        "max_bytes is 0, and must be from 8192 to 274877906944: Invalid argument");
     REFUSED(duplicates, 3);
     assert_string_equal(err.what, "duplicates");
     assert_string_equal(err.text, "duplicates is 3: Invalid argument");
