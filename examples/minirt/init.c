@@ -16,7 +16,7 @@
 
 const char *const minirt__transports[] = {[SHM] = "shm", [CMA] = "cma", [UCX] = "ucx"};
 
-int minirt__fail(struct minirt *rt, int code, const char *reason, const char *format, ...)
+int(minirt__fail)(struct minirt *rt, int code, const char *reason, const char *format, ...)
 {
     int n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
     va_list list;

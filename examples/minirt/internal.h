@@ -117,6 +117,14 @@ extern const char *const minirt__transports[];
 /* Records what failed, and the reason if there is one (NULL). Returns the code, one of minirt.h. */
 int minirt__fail(struct minirt *rt, int code, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* A code is negative: what compilers of other files rely on. */
+static inline int minirt__negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define minirt__fail(...) minirt__negative(minirt__fail(__VA_ARGS__))
 /* The code of minirt.h for an error of librankmap or libasymreg, which may be the system's. */
 int minirt__map_code(int rc);
 int minirt__remote_code(int rc);
