@@ -44,8 +44,8 @@ static int list_generations(struct storwin_opts opts, int verify)
     int damaged, rc = 0;
 
     require_call(storwin_file_query(&opts, &file, &why));
-    printf("keeps %u generations, version %" PRIu64 "%s\n", file.generations, file.app_version,
-           file.damaged ? "; both copies of a record are damaged" : "");
+    printf("keeps at least %u generations, version %" PRIu64 "%s\n", file.generations,
+           file.app_version, file.damaged ? "; both copies of a record are damaged" : "");
     damaged = verify ? -1 : 0;
     while (rc == 0) {
         info.generation = file.generation;

@@ -28,7 +28,7 @@ state=$work/state
 "$file" "$state" "storage_alloc_atomic=slots;storage_alloc_generations=3;storage_alloc_version=7" 5 > /dev/null || fail "tool_file"
 before=$(stat -c '%Y %s %b' "$state"; md5sum < "$state")
 chmod 444 "$state"
-gives 0 '^keeps 3 generations, version 7$' info "$state"
+gives 0 '^keeps at least 3 generations, version 7$' info "$state"
 [ "$(sed 1d "$work/out")" = "generation 5: 100000 bytes
 generation 4: 100000 bytes
 generation 3: 100000 bytes" ] || fail "info: $(cat "$work/out")"
@@ -38,7 +38,7 @@ gives 0 '^generation 4: 100000 bytes$' --generation 4 export "$state" "$work/raw
 [ "$(tr -d 4 < "$work/raw" | wc -c) $(wc -c < "$work/raw")" = "0 100000" ] || fail "export wrote something else"
 gives 1 'create .*raw' export "$state" "$work/raw"
 gives 0 '^generation 5: 100000 bytes$' --hints "storage_alloc_atomic=journal" copy "$state" "$work/copy"
-gives 0 '^keeps 2 generations, version 7$' verify "$work/copy"
+gives 0 '^keeps at least 2 generations, version 7$' verify "$work/copy"
 [ "$(grep -c 'generation 5: whole' "$work/out")" = 1 ] || fail "verify of a copy: $(cat "$work/out")"
 gives 1 'it exists' copy "$state" "$work/copy"
 gives 1 'storage_alloc_generations' --hints "storage_alloc_generations=17" copy "$state" "$work/no"

@@ -286,7 +286,7 @@ struct storwin_info_file {
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
      *  fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
     uint32_t damaged;
-    uint32_t generations; /**< commits that the file keeps readable: storage_alloc_generations */
+    uint32_t generations; /**< commits kept readable at least: storage_alloc_generations */
 };
 
 /**
