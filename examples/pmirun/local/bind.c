@@ -136,10 +136,10 @@ static void say_full(const struct place_policy *p, const struct seats *s, uint32
 {
     static bool said;
 
-    char *what = !p->bind_given && p->map_each
-                     ? xprintf("PE=%u", p->map_each)
-                     : xprintf("%s %s", p->bind_given ? "--bind-to" : "--map-by",
-                               place_level_name(p->bind));
+    char *what =
+        !p->bind_given && p->map_each
+            ? xprintf("PE=%u", p->map_each)
+            : xprintf("%s %s", p->bind_given ? "--bind-to" : "--map-by", place_level_name(p->bind));
 
     if (s->says && !said)
         log_message("warning: ranks are not bound: %u on this host, %s has room for %u", s->n, what,
