@@ -251,4 +251,10 @@ F08(mpi_win_shared_query_f08_large_, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *si
                     MPI_Win_shared_query_c(PMPI_Win_f2c(*win), *rank, size, disp_unit, &base)))
         memcpy(baseptr, &base, sizeof(base));
 }
+
+/* Their names since MPICH 4.2. */
+#define ALSO(name, of) SWMPI_EXPORT extern __typeof__(of) name __attribute__((alias(#of)))
+ALSO(mpi_win_allocate_c_f08_, mpi_win_allocate_f08_large_);
+ALSO(mpi_win_allocate_shared_c_f08_, mpi_win_allocate_shared_f08_large_);
+ALSO(mpi_win_shared_query_c_f08_, mpi_win_shared_query_f08_large_);
 #endif
