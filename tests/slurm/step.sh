@@ -86,10 +86,10 @@ soon() { # COMMAND...: whether it succeeds within 80 seconds, which are less tha
         sleep 0.1
     done
 }
-stepds() { # of our steps
+stepds() { # of our steps: those that have our plugin; from Slurm 24.11 on their environment cannot be read
     local p
     for p in $(pgrep -f '^slurmstepd: \[[0-9]*\.[0-9]*\]'); do
-        grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2> /dev/null && echo "$p"
+        grep -qF " $dir/fencepost.so" "/proc/$p/maps" 2> /dev/null && echo "$p"
     done
 }
 in_cgroups() { [ "${CLUSTER_CGROUP-}" != 2 ] || find /sys/fs/cgroup -path '*/step_[0-9]*/cgroup.procs' -exec cat {} + 2> /dev/null; } # processes
@@ -281,6 +281,7 @@ early() {
     err_has ' has ended without PMI init'
     # A process that holds the agent's pipe does not delay slurmstepd.
     what='early, pipe held'
+    nothing_left 'before it'
     begin -N 1 -n 2 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 1 || fail "$what: $(pgrep -af "^$dir/")"
     exec 9< "/proc/$(pgrep -f "^$dir/pmirun --agent" | first)/fd/0" || fail "$what"
