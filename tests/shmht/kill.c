@@ -145,6 +145,20 @@ static void check_all(const struct shmht_reader *r, struct shared *shared)
     }
 }
 
+/* The interrupted delete has happened, or it has not: later deletes are noted in its place. */
+static void settle_delete(const struct shmht_reader *r, struct shared *shared)
+{
+    const uint32_t deleting = atomic_exchange(&shared->deleting, 0);
+    struct shmht_bytes value;
+    char key[16];
+
+    if (deleting == 0)
+        return;
+    key16(key, deleting - 1);
+    if (shmht_get(r, key, 16, &value) == SHMHT_ENOENT)
+        atomic_fetch_or(&shared->floor[deleting - 1], DELETED);
+}
+
 static uint64_t count(const struct shmht_reader *r)
 {
     struct shmht_iter it = {0};
@@ -213,6 +227,7 @@ static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *wr
     CHECK(stats.entries == count(view));
     CHECK(stats.total_bytes == stats.header_bytes + stats.live_bytes + stats.garbage_bytes +
                                    stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
+    settle_delete(view, shared);
     for (uint32_t i = 0; i < 300; i++) /* continues, with growth */
         put_version(w, shared, i);
     for (uint32_t i = 0; i < 300; i += 3)
