@@ -167,9 +167,7 @@ __attribute__((format(printf, 5, 6))) int rankmap__fail(struct rankmap_error *er
 /* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
 static inline int rankmap__negative(int code)
 {
-    if (code >= 0)
-        __builtin_unreachable();
-    return code;
+    return code < 0 ? code : -EINVAL;
 }
 #define rankmap__fail(...) rankmap__negative(rankmap__fail(__VA_ARGS__))
 /* A failure without detail gets the code's phrase as its text. */

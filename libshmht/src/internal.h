@@ -140,9 +140,7 @@ int shmht__failed(struct shmht_error *err, int code, const char *step, const cha
 /* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
 static inline int shmht__negative(int code)
 {
-    if (code >= 0)
-        __builtin_unreachable();
-    return code;
+    return code < 0 ? code : -EINVAL;
 }
 #define shmht__refused(...) shmht__negative(shmht__refused(__VA_ARGS__))
 #define shmht__outside(...) shmht__negative(shmht__outside(__VA_ARGS__))

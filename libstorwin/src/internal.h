@@ -9,6 +9,7 @@
 #if !defined(_FILE_OFFSET_BITS) && __SIZEOF_LONG__ == 4
 #define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB */
 #endif
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -61,9 +62,7 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
 /* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
 static inline int storwin__negative(int code)
 {
-    if (code >= 0)
-        __builtin_unreachable();
-    return code;
+    return code < 0 ? code : -EINVAL;
 }
 #define storwin__fail(...) storwin__negative(storwin__fail(__VA_ARGS__))
 

@@ -5,6 +5,7 @@
 
 #include <asymreg/base.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,9 +54,7 @@ int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_e
 /* A failure's code is negative: what callers, compilers and analysers of other files rely on. */
 static inline int asymreg__negative(int code)
 {
-    if (code >= 0)
-        __builtin_unreachable();
-    return code;
+    return code < 0 ? code : -EINVAL;
 }
 #define asymreg__fail(...)    asymreg__negative(asymreg__fail(__VA_ARGS__))
 #define asymreg__fail_at(...) asymreg__negative(asymreg__fail_at(__VA_ARGS__))
