@@ -574,6 +574,7 @@ int main(int argc, char **argv)
     transport_name = argv[1];
     passive = strcmp(transport_name, "ucx") != 0;
     signal(SIGPIPE, SIG_IGN);
+    check_error_texts(asymreg_strerror);
 #ifdef HAVE_UCX
     check_error_texts(asymreg_ucx_strerror);
 #endif

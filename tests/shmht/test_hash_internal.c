@@ -14,8 +14,6 @@
 #endif
 #endif
 
-static const uint64_t seeds[] = {0, 1, 0x9E3779B185EBCA8DULL, UINT64_MAX};
-
 static void fill(unsigned char *buf, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -47,6 +45,7 @@ static void test_xxh3_known(void **state)
 static void test_xxh3_reference(void **state)
 {
 #ifdef HAVE_XXHASH
+    static const uint64_t seeds[] = {0, 1, 0x9E3779B185EBCA8DULL, UINT64_MAX};
     static unsigned char buf[70000];
     uint64_t hash;
 

@@ -16,7 +16,7 @@
 #include "../bench.h"
 #include "peers.h"
 
-#if HAVE_UCS
+#ifdef HAVE_UCS
 #include <ucs/datastruct/pgtable.h>
 #endif
 
@@ -259,7 +259,7 @@ static void tree_destroy(void *opaque)
     free(self);
 }
 
-#if HAVE_UCS
+#ifdef HAVE_UCS
 struct pgt_item {
     ucs_pgt_region_t region;
     uint64_t handle;
@@ -332,19 +332,19 @@ static const struct peer sorted = {"binary search", sorted_create, sorted_run, s
 static const struct peer flat = {"binary search, branch-free", flat_create, flat_run, flat_chain,
                                  flat_destroy};
 static const struct peer tree = {"red-black tree", tree_create, tree_run, tree_chain, tree_destroy};
-#if HAVE_UCS
+#ifdef HAVE_UCS
 static const struct peer pgt = {"pgtable", pgt_create, pgt_run, pgt_chain, pgt_destroy};
 #endif
 
 static const struct peer *const peers[] = {
     &ours,         &ours_batches, &sorted, &flat, &flat_batches,
-#if HAVE_UCS
+#ifdef HAVE_UCS
     &pgt,
 #endif
     &tree,
-#if HAVE_CXX
+#ifdef HAVE_CXX
     &peer_std_map,
-#if HAVE_ABSL
+#ifdef HAVE_ABSL
     &peer_absl,
 #endif
 #endif

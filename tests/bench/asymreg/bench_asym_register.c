@@ -16,7 +16,7 @@
 #include "../../../libasymreg/src/table/table.h"
 #include "../bench.h"
 
-#if HAVE_UCS
+#ifdef HAVE_UCS
 #include <ucs/datastruct/pgtable.h>
 #endif
 
@@ -113,7 +113,7 @@ static void sorted(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
     free(table);
 }
 
-#if HAVE_UCS
+#ifdef HAVE_UCS
 static uint64_t dir_bytes;
 
 static ucs_pgt_dir_t *dir_alloc(const ucs_pgtable_t *table)
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
         uint32_t batch = b.quick ? 1000 : 10000;
         ours(&b, n, batch, trials);
         sorted(&b, n, n < 100000 ? 1000 : 100, b.quick ? 3 : 9);
-#if HAVE_UCS
+#ifdef HAVE_UCS
         pgtable(&b, n, batch, trials);
 #endif
         memory(&b, n);

@@ -3,7 +3,7 @@
 #include "peers.h"
 
 #include <map>
-#if HAVE_ABSL
+#ifdef HAVE_ABSL
 #include <absl/container/btree_map.h>
 #endif
 
@@ -39,13 +39,13 @@ template <class Map> void destroy(void *self)
 
 using std_map = std::map<uint64_t, entry>;
 DEFINE_RUNS(map, std_map, find(*self, addr))
-#if HAVE_ABSL
+#ifdef HAVE_ABSL
 using absl_map = absl::btree_map<uint64_t, entry>;
 DEFINE_RUNS(absl, absl_map, find(*self, addr))
 #endif
 } // namespace
 
 extern "C" const struct peer peer_std_map = {"std::map", create<std_map>, map_run, map_chain, destroy<std_map>};
-#if HAVE_ABSL
+#ifdef HAVE_ABSL
 extern "C" const struct peer peer_absl = {"absl::btree_map", create<absl_map>, absl_run, absl_chain, destroy<absl_map>};
 #endif
