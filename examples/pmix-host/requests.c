@@ -288,7 +288,7 @@ void requests_take(struct pmix_host *h, struct upcall *u)
         h->waiting->prev = &u->next;
     h->waiting = u;
     u->state = UP_IN_HAND;
-    switch (u->kind) {
+    switch (u->kind) { /* no default: the compiler names a kind that is missing */
     case UP_CONNECTED: client_connected(h, u); break;
     case UP_FINALIZED: client_finalized(h, u); break;
     case UP_ABORT: client_aborted(h, u); break;
@@ -298,7 +298,9 @@ void requests_take(struct pmix_host *h, struct upcall *u)
     case UP_MODEX: modex_ask(h, u); break;
     case UP_NAMES: names_ask(h, u); break;
     case UP_SPAWN: spawn_ask(h, u); break;
-    default: request_answer(u, PMIX_ERR_NOT_SUPPORTED, NULL, 0);
+    case UP_UNSUPPORTED: request_answer(u, PMIX_ERR_NOT_SUPPORTED, NULL, 0); break;
+    case UP_LOST:
+    case UP_GIVEN: break; /* above */
     }
     if (u->state == UP_ANSWERED)
         answer_hand_over(h, u);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between libpmix's thread and the loop's: all functions here but the last two run in the
- * former. */
+/*
+ * Between libpmix's thread and the loop's. The loop's thread calls upcalls_module(),
+ * upcall_new_given(), upcall_set_answer() and upcall_send_answer(); upcall_free() may run in either,
+ * the rest runs in libpmix's.
+ */
 #define _GNU_SOURCE
 #include "upcalls.h"
 
@@ -480,8 +483,8 @@ static void upcall_log(const pmix_proc_t *client, const pmix_info_t data[], size
 }
 
 /*
- * libpmix answers every upcall that is missing here with "not supported". job_control is missing on
- * purpose: a client could have files removed when it ends.
+ * libpmix answers every upcall that is missing here with "not supported", except log. job_control
+ * is missing on purpose: a client could have files removed when it ends.
  */
 pmix_server_module_t *upcalls_module(struct queue *q, const char *key)
 {
@@ -568,23 +571,34 @@ static void answer_modex(struct upcall *u)
     u->done.modex(u->answer_status, data, u->answer_len, u->cbdata, data ? free : NULL, data);
 }
 
+static void answer_op(struct upcall *u)
+{
+    if (u->done.op)
+        u->done.op(u->answer_status, u->cbdata);
+}
+
 static void answer_give(pmix_status_t ignored, void *arg)
 {
     struct upcall *u = arg;
 
-    switch (u->kind) {
+    switch (u->kind) { /* no default: the compiler names a kind that is missing */
     case UP_FENCE:
     case UP_MODEX: answer_modex(u); break;
     case UP_SPAWN: answer_spawn(u); break;
     case UP_NAMES:
-        if (u->names.what == PMIWIRE_NAME_LOOKUP) {
+        if (u->names.what == PMIWIRE_NAME_LOOKUP)
             answer_lookup(u);
-            break;
-        }
-        /* FALLTHROUGH */
-    default:
-        if (u->done.op)
-            u->done.op(u->answer_status, u->cbdata);
+        else
+            answer_op(u);
+        break;
+    case UP_CONNECTED:
+    case UP_FINALIZED:
+    case UP_ABORT:
+    case UP_CONNECT:
+    case UP_DISCONNECT:
+    case UP_UNSUPPORTED: answer_op(u); break;
+    case UP_LOST:
+    case UP_GIVEN: break; /* want none */
     }
     upcall_free(u);
 }

@@ -2,13 +2,14 @@
 /*
  * Sync: of a range or of the whole window, by the caller or by a thread.
  *
- * storwin__sync() decides what to write, by the window's pager:
+ * storwin__sync() chooses between a commit and a sync, and sync_span() decides what a sync writes, by
+ * the window's pager:
  *   - kernel: nothing here; msync() writes what the page cache has as dirty (pager_kernel.c)
- *   - resident: storwin__track_scan() sets the bits of changed pages in win->dirty, from the page
- *     tables, and storwin__write_pages() writes these (sync_span() below)
- *   - user, and resident without PAGEMAP_SCAN: storwin__pager_take() sets the bits of the pages
- *     that faults have marked (sync_faults() below)
- *   - a window with commits: find_changes() in commit.c
+ *   - resident: storwin__track_scan() (track.c) sets the bits of changed pages in win->dirty, from
+ *     the page tables, and storwin__write_pages() (write.c) writes these
+ *   - user, and resident without PAGEMAP_SCAN: storwin__pager_take() (pager_sync.c) sets the bits
+ *     of the pages that faults have marked; sync_faults() writes them
+ *   - a window with commits: storwin__find_changes() (commit.c)
  */
 #include "commit.h"
 

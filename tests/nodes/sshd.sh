@@ -16,7 +16,8 @@ done
 [ "$(id -u)" != 0 ] || mkdir -p /run/sshd || skip "no /run/sshd, which sshd wants of root"
 set -- fork
 . "${0%/*}/harness.sh"
-unset DISPLAY SSH_ASKPASS SSH_AUTH_SOCK "${!SLURM_@}" PBS_NODEFILE LSB_MCPU_HOSTS LSB_DJOB_HOSTFILE PE_HOSTFILE
+. "${0%/*}/../pmirun/no-batch.bash"
+unset DISPLAY SSH_ASKPASS SSH_AUTH_SOCK
 umask 077
 mkdir "$dir/home" "$dir/bin"
 for key in host other user; do ssh-keygen -q -t ed25519 -N '' -f "$dir/$key" || exit 1; done

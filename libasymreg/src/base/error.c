@@ -10,28 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const phrases[] = {
-    "no registered region holds the address",
-    "not within the region",
-    "the region has been unregistered",
-    "the region does not permit this access",
-    "the peer has gone",
-    "overlaps a registered region",
-    "address plus length runs past 2^64",
-    "no accessible memory behind the region",
-    "the transport cannot do this",
-    "no room for another region or segment",
-    "atomic operation on a misaligned address",
-    "no such peer",
-    "the transport cannot reach this peer",
-    "not a bootstrap blob",
-    "version or byte order not supported",
-    "the peer's table contradicts itself",
-    "in use (a bound handle, another user), or changing too fast",
-    "the transport failed",
-    "timed out",
-};
-
 /* The error's name in the C locale, without a static buffer: glibc 2.32 has a function for it,
  * elsewhere strerror() uses a static buffer for unknown numbers only. NULL: unknown. */
 static const char *errno_text(int number)
@@ -47,13 +25,31 @@ static const char *errno_text(int number)
 const char *asymreg_strerror(int code)
 {
     const char *text;
-    int i;
 
     if (code >= 0)
         return "success";
-    i = ASYMREG_ENOREGION - code;
-    if (i >= 0 && i < (int)(sizeof(phrases) / sizeof(*phrases)))
-        return phrases[i];
+    switch (code) {
+    case ASYMREG_ENOREGION: return "no registered region holds the address";
+    case ASYMREG_ERANGE: return "not within the region";
+    case ASYMREG_ESTALE: return "the region has been unregistered";
+    case ASYMREG_EACCES: return "the region does not permit this access";
+    case ASYMREG_EPEER: return "the peer has gone";
+    case ASYMREG_EOVERLAP: return "overlaps a registered region";
+    case ASYMREG_EOVERFLOW: return "address plus length runs past 2^64";
+    case ASYMREG_EFAULT: return "no accessible memory behind the region";
+    case ASYMREG_ENOTSUP: return "the transport cannot do this";
+    case ASYMREG_EFULL: return "no room for another region or segment";
+    case ASYMREG_EALIGN: return "atomic operation on a misaligned address";
+    case ASYMREG_ENOPEER: return "no such peer";
+    case ASYMREG_EUNREACH: return "the transport cannot reach this peer";
+    case ASYMREG_EBLOB: return "not a bootstrap blob";
+    case ASYMREG_EVERSION: return "version or byte order not supported";
+    case ASYMREG_ETABLE: return "the peer's table contradicts itself";
+    case ASYMREG_EBUSY: return "in use (a bound handle, another user), or changing too fast";
+    case ASYMREG_ETRANSPORT: return "the transport failed";
+    case ASYMREG_ETIMEDOUT: return "timed out";
+    default: break;
+    }
     text = code > -4096 ? errno_text(-code) : NULL;
     return text ? text : "unknown error code";
 }
