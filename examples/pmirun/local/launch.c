@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -59,6 +60,17 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
     jobs->launcher = l;
 }
 
+/* Room for n descriptors at once. If the table grows while children in flight share it, the kernel
+ * waits each time until all processors have passed a quiescent state (synchronize_rcu()): a job of
+ * 64 ranks took 25 ms on 16 processors, and without these waits 12. */
+static void reserve_descriptors(const struct fleet *fleet, uint64_t n)
+{
+    const int fd = n > INT_MAX ? -1 : fcntl(fleet->null_fd, F_DUPFD_CLOEXEC, (int)n - 1);
+
+    if (fd >= 0)
+        close(fd);
+}
+
 char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 {
     struct fleet *fleet = &l->fleet;
@@ -84,6 +96,7 @@ char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
         launch_land_all(l);
         fleet_shrink(fleet, (unsigned)spare + 1);
     }
+    reserve_descriptors(fleet, need);
     return NULL;
 }
 
