@@ -151,7 +151,7 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  * the policy SHMHT_DUP_REPLACE).
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
  *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE), -EPERM
- *         (a forked child). After an error the table is as it was.
+ *         (a forked child). After an error the pairs of the table are as before.
  * @threads one writer, any readers. A writer killed here leaves the old state or the new one.
  * @cost amortized O(1); a system call only when the object grows
  * @source SHMEMPMI, Algorithms 1 and 3; the layout of the table is ours
@@ -457,10 +457,11 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  *  - Send the new table's file descriptor and description to the readers, then destroy the old
  *    writer. The memory of the old table is free when the last reader has followed or detached.
  * @param w     the old table
- * @param opts  as for shmht_writer_create(), except that hash and duplicate policy are always the
- *              old table's. Zero means: max_load_percent as in the old table; the next generation;
- *              for expected_entries (at least) the present number. NULL: the old table's options
- *              with a new random seed; not for a table in the caller's memory (-EINVAL)
+ * @param opts  as for shmht_writer_create(), with these differences. Hash and duplicate policy are
+ *              always the old table's. max_load_percent 0: as in the old table. generation 0: the
+ *              next one. expected_entries: raised to the present number of pairs. NULL: the old
+ *              table's options with a new random seed; not for a table in the caller's memory
+ *              (-EINVAL)
  * @param out  the writer of the new table
  * @param err  detail on failure, or NULL
  * @return 0; as shmht_writer_create(); as shmht_writer_publish(); -EINVAL also if the new table
@@ -705,8 +706,7 @@ struct shmht_info_array {
     uint64_t n_ranks;
     uint64_t stride_bytes;
     uint64_t n_set; /**< ranks that have a value */
-    /** the object's size: the header, n_ranks * stride_bytes and a bit a rank, rounded up to pages
-     * */
+    /** the object's size: header, n_ranks * stride_bytes and a bit a rank, rounded up to pages */
     uint64_t total_bytes;
     uint64_t generation;
     int32_t huge_errno; /**< why not all of it is in 2 MB pages: an errno, or 0 */

@@ -66,7 +66,7 @@ struct pmiwire_client;
 /** As PMIWIRE_CLIENT_PIPELINE, once an answer has advertised PMIWIRE_EXT_SERVER. */
 #define PMIWIRE_CLIENT_PIPELINE_KNOWN 4u
 
-/** Most requests of a session without an event; one more fails with -EAGAIN. */
+/** Most requests of a session that wait for their event; one more fails with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
 
 /** Options of a session. Zero all, set `size`, then the members that differ. */
@@ -253,8 +253,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_UNIVERSE_SIZE 6u
 #define PMIWIRE_OP_APPNUM        7u /**< request: our program of the command line, in number */
 /** request: the value of a job attribute such as PMI_process_mapping, in value. On PMI-1 the
- * session
- * sends a get from the job's own key-value space */
+ * session sends a get from the job's own key-value space */
 #define PMIWIRE_OP_JOBATTR 8u
 /** request, PMI-2 only: value of a node attribute */
 #define PMIWIRE_OP_NODEATTR_GET 9u

@@ -50,8 +50,7 @@
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
  * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The Fence as a flood over the
- * tree,
- * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
+ * tree, acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -113,7 +112,7 @@ struct pmiwire_exchange; /**< one node's part in one job */
 #define PMIWIRE_GONE_ENDED     2u /**< its process has ended */
 #define PMIWIRE_GONE_CLOSED    3u /**< it has closed its connection */
 #define PMIWIRE_GONE_CUT_OFF   4u /**< its connection was cut off: a broken or silent client */
-#define PMIWIRE_GONE_ABSENT    5u /**< its process has ended without having connected */
+#define PMIWIRE_GONE_ABSENT    5u /**< its process or its connection has ended before init */
 #define PMIWIRE_GONE_COUNT_    6u
 /** @} */
 
@@ -322,8 +321,8 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  *   rank except the one that gets.
  * - With PMIWIRE_DESIGN_DKVS and PMIWIRE_EXCHANGE_FENCE_FREE, no Get ends because a rank of another
  *   node is gone.
- * - Of each of the last two kinds (REMOTE, WAIT), a node has at most one request for a key in
- *   flight. Further Gets queue behind it.
+ * - A node has at most one REMOTE and one WAIT request for a key in flight. Further Gets queue
+ *   behind them.
  * @param rank   the local rank that gets, or PMIWIRE_RANK_NONE
  * @param key    as it was put
  * @param src    the *source*: the rank that puts the key. PMIWIRE_DESIGN_DIRECT asks its node.
@@ -465,7 +464,7 @@ PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32
  * @brief Set the time, for example twice a second.
  *
  * The call ends Gets that have waited for opts.wait_ns. It notifies other nodes of ranks that are
- * gone. It asks other nodes whether the ranks are gone for which Gets wait.
+ * gone. If a Get waits for a rank of another node, it asks that node whether the rank is gone.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, each Get that has
  *       waited since an earlier tick sends one frame along the tree, to the node of the rank that
@@ -475,8 +474,8 @@ PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_
 /** @} */
 
 /**
- * @brief Get the arity of the tree of n_nodes if opts.arity is 0. It determines a node's
- *        neighbours.
+ * @brief Get the arity that the exchange chooses for n_nodes if opts.arity is 0. It determines a
+ *        node's neighbours in the tree.
  * @return 2, 3 or 4
  * @threads MT-Safe.
  */

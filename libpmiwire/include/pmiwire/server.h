@@ -50,8 +50,9 @@
  *
  * Hostile clients. Nothing that a client sends can crash the server, make it allocate without
  * bound, delay other clients or lose their pairs.
- * - The server answers a bad request with rc != 0 and a text. It closes a connection whose framing
+ * - The server answers a bad request with rc != 0 and a text. It disconnects a client whose framing
  *   is lost. ops->diag receives rank and cause of both.
+ * - To disconnect a client, the server makes its connection PMIWIRE_CONN_FAILED, and you close it.
  * - The server disconnects a client that leaves max_out_bytes of replies unread.
  * - It disconnects a client that sends more than twice max_msg_bytes behind a request whose answer
  *   is delayed.
@@ -73,8 +74,8 @@
  * - The server refuses group barriers that span nodes.
  *
  * Replies. The server keeps replies within what the client can read.
- * - PMI-2: if a client pads its lengths on the right, the server takes it for Slurm's, which reads
- *   `;;` as `;`. It takes any other for MPICH's.
+ * - PMI-2: a client of this project names itself (PMIWIRE_EXT_CLIENT). A client that pads its
+ *   lengths on the right counts as Slurm's, which reads `;;` as `;`. Any other counts as MPICH's.
  * - PMI-1: clients cannot be distinguished, so replies follow only the framing's rules.
  * - If the wire cannot carry an answer, the client gets an error reply that names the byte and the
  *   limit, and ops->diag gets a report.
@@ -137,7 +138,7 @@ extern "C" {
 struct pmiwire_server; /**< the engine */
 struct pmiwire_conn;   /**< one client; valid until pmiwire_conn_close() */
 
-/** A rank of a job. */
+/** What a callback is about: a connection, its rank and its job. */
 struct pmiwire_peer {
     uint32_t job; /**< from pmiwire_server_job_add(); UINT32_MAX while the rank is unknown */
     int32_t rank; /**< or PMIWIRE_RANK_UNKNOWN */
@@ -325,8 +326,8 @@ struct pmiwire_job_opts {
 
 /**
  * @brief Create a server.
- * @return 0, -ENOMEM, -EINVAL (a wrong flag or limit, or one of put, find and merge is missing).
- *         Allocates.
+ * @return 0, -ENOMEM, -EINVAL (a wrong flag or limit, or a callback without its partner: see
+ *         pmiwire_server_ops.put). Allocates.
  */
 PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts,
                                       struct pmiwire_server **s);
@@ -463,8 +464,7 @@ PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
 /**
  * @brief Answer a spawn.
  * @param rc        0; or PMIWIRE_E* or -errno: no process was started. Clients' libraries then
- *                  ignore
- *                  jobid and errcodes
+ *                  ignore jobid and errcodes
  * @param jobid     the children's job; may be NULL on failure
  * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no
  *                  process failed
