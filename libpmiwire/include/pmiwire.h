@@ -4,12 +4,14 @@
  * @brief PMI-1 and PMI-2 as engines without I/O: wire codec, client session, server engine and
  *        exchange between servers.
  *
- * PMI is the text protocol between a parallel program and its launcher: the program learns its rank
- * and size, puts its addresses, enters a barrier and gets the addresses of its peers. Two wires are
- * in use. PMI-1 is a line of `key=value` words; PMI-2 is six characters of decimal length and then
- * `key=value;` pairs. This library speaks both, in either role. You hand it the bytes you read and
- * take away the bytes to write: it owns no descriptor, thread, clock or file, so that it fits any
- * event loop, replays transcripts and can be fuzzed. It is not a launcher (see examples/pmirun),
+ * PMI is the text protocol between a parallel program and its launcher. With it the program learns
+ * its rank and size, puts its addresses, enters a barrier and gets the addresses of its peers. Two
+ * wires are in use. A PMI-1 message is a line of `key=value` words. A PMI-2 message is a decimal
+ * length of six characters, then `key=value;` pairs.
+ *
+ * This library speaks both wires, as client and as server. You hand it the bytes that you read, and
+ * write the bytes that it returns. It owns no descriptor, thread, clock or file. So it fits any
+ * event loop, can replay transcripts and can be fuzzed. It is not a launcher (see examples/pmirun),
  * not a PMI library with the classic `PMI_Init` functions (see examples/libpmi2), and not PMIx.
  *
  *     pmiwire_server_create(&opts, &server);                  // a server, with your callbacks
@@ -23,8 +25,8 @@
  *     pmiwire_conn_close(conn);
  *     pmiwire_server_destroy(server);
  *
- * examples/pmiwire.c is the whole program; client.h begins with the same for a client. Each header
- * is a chapter: it can be used alone, and builds on the ones before it:
+ * examples/pmiwire.c is the whole program. client.h begins with the same for a client. Each header
+ * can be included alone:
  *
  *   - pmiwire/base.h     strings, errors, allocator
  *   - pmiwire/codec.h    messages: decode without copying, encode without allocating
@@ -36,16 +38,16 @@
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
  *   - pmiwire/exchange.h between the servers of a job's nodes
  *
- * Passing NULL is undefined unless documented as allowed; functions that create an object return
+ * Passing NULL is undefined unless documented as allowed. Functions that create an object return
  * -EINVAL for it.
  *
  * @threads MT-Safe on distinct objects: one server, session, decoder, encoder or exchange belongs
  * to one thread at a time. There is no global state.
  *
- * @source The wire as MPICH, Hydra, Slurm and Flux speak it, measured; the grammar of compatible
- * extra fields from "SHMEMPMI: Shared Memory based PMI for Improved Performance and Scalability"
- * (CCGrid 2016), section V, made exact by measurement; the exchange from "PMI Extensions for
- * Scalable MPI Startup" (EuroMPI/ASIA 2014). The sans-I/O shape and the limits are ours.
+ * @source The wire: MPICH, Hydra, Slurm and Flux, as measured. Compatible extra fields: "SHMEMPMI:
+ *         Shared Memory based PMI for Improved Performance and Scalability" (CCGrid 2016), section
+ *         VI-A; their exact grammar was measured. The exchange: "PMI Extensions for Scalable MPI
+ *         Startup" (EuroMPI/ASIA 2014). The engines without I/O and the limits are ours.
  */
 #ifndef PMIWIRE_H
 #define PMIWIRE_H

@@ -28,9 +28,11 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
- * `-EAGAIN` occur), or one of these. The values never change. An option struct or table of
- * callbacks is refused with -EINVAL if it is shorter than this release's, if it is longer and a
- * byte that this release does not know is not 0, or if its `size` is above 4,096.
+ * `-EAGAIN` occur), or one of these. The values never change.
+ *
+ * A function refuses an option struct or a table of callbacks with -EINVAL in three cases: `size`
+ * is below that of this release; `size` is above 4,096; a byte beyond the members of this release
+ * is not 0.
  * @{
  */
 /** PMI-2 length is not a positive decimal of at most 6 characters */
@@ -42,7 +44,7 @@ extern "C" {
 #define PMIWIRE_ENOEQ    (-21005) /**< a word without `=` */
 #define PMIWIRE_EEMPTY   (-21006) /**< an empty key, or an empty value where one is needed */
 #define PMIWIRE_EUNTERM  (-21007) /**< a PMI-2 body that does not end with `;` */
-#define PMIWIRE_EFIELDS  (-21008) /**< more fields than the array given, or than the limit */
+#define PMIWIRE_EFIELDS  (-21008) /**< more fields than the array has, or than the limit */
 #define PMIWIRE_EUNKNOWN (-21009) /**< unknown command */
 #define PMIWIRE_EMISSING (-21010) /**< a mandatory field is missing */
 #define PMIWIRE_EDUP     (-21011) /**< repeats a field that is allowed once */
@@ -68,10 +70,10 @@ extern "C" {
 #define PMIWIRE_ESTALL   (-21028) /**< a client silent in the middle of a message */
 #define PMIWIRE_EEOF     (-21029) /**< the connection ended in the middle of a conversation */
 #define PMIWIRE_ESTALE   (-21030) /**< the request of this token has ended */
-#define PMIWIRE_EPEER    (-21031) /**< the peer refused; its own code is in the event's rc */
+#define PMIWIRE_EPEER    (-21031) /**< the peer refused; the event's peer_rc has its own code */
 #define PMIWIRE_ELOST    (-21032) /**< a node of the job is lost */
 #define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
-#define PMIWIRE_EGONE    (-21034) /**< a rank that it needs is gone */
+#define PMIWIRE_EGONE    (-21034) /**< a rank that the operation needs is gone (server.h) */
 /** @} */
 
 /**
@@ -86,25 +88,25 @@ extern "C" {
 /** Not an error: the answer comes later (see server.h). */
 #define PMIWIRE_PENDING 1
 
-/** @name Hints of a Put
+/** @name Hints of a Put: who will read the key (exchange.h)
  * @{ */
-#define PMIWIRE_HINT_NONE   0u /**< by opts.unhinted */
-#define PMIWIRE_HINT_SPARSE 1u /**< read by few ranks */
-#define PMIWIRE_HINT_DENSE  2u /**< read by most */
+#define PMIWIRE_HINT_NONE   0u /**< unknown: the exchange decides by its opts.unhinted */
+#define PMIWIRE_HINT_SPARSE 1u /**< few ranks */
+#define PMIWIRE_HINT_DENSE  2u /**< most ranks */
 /** @} */
 
-/** @name Where a Get looks
+/** @name Where a Get looks (exchange.h)
  * @{ */
 #define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: on this node only */
-/** also ask the key's home, which answers at once */
+/** on this node, then at the key's home node, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
-/** also wait at the home for the Put, while a rank is left that can make it */
+/** as REMOTE, but wait at the home for the Put, as long as a rank is left that can make it */
 #define PMIWIRE_GET_WAIT 2u
 /** @} */
 
 /**
- * A view of bytes with another owner, not terminated by NUL. Absent is `{NULL, 0}`; present and
- * empty has a pointer.
+ * A view of bytes that somebody else owns, not terminated by NUL. An absent string is `{NULL, 0}`.
+ * A string that is present and empty has a pointer.
  */
 struct pmiwire_str {
     const char *ptr;
@@ -141,8 +143,8 @@ struct pmiwire_allocator {
 };
 
 /**
- * Detail of an error. A call that takes one as its last parameter fills it in only on failure; NULL
- * is allowed.
+ * Detail of an error. A call that takes one as its last parameter fills it in only on failure. NULL
+ * is allowed there.
  */
 struct pmiwire_error {
     int32_t code;     /**< PMIWIRE_E* or -errno, as returned */

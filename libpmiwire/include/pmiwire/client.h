@@ -3,19 +3,20 @@
  * @file client.h
  * @brief The client's side of a PMI conversation, on either wire, without I/O.
  *
- * One session is one process's connection to its server. You make requests, move the bytes, and
- * take events. Each accepted request gets exactly one event, in order; when the session dies, an
- * event with the reason. The first event is INIT's.
+ * One *session* is one process's connection to its server. You make requests, move the bytes, and
+ * take events. Each accepted request gets exactly one event, in the order of the requests. The
+ * first event is INIT's. If the session dies, all requests that wait for an answer get an event
+ * with the reason.
  *
- * Requests queue up. The session sends each when the one before it has been answered, because
- * Slurm's PMI-1 server takes the bytes of one read() for one command and loses the rest, and Hydra
- * answers a put behind a barrier before the barrier. A server of this project answers in order:
- * with PMIWIRE_CLIENT_PIPELINE_KNOWN the session sends that server requests at once, within a
- * window.
+ * Requests queue up. The session sends each one when the one before it has been answered. It does
+ * so because some servers do not serve requests in order: Slurm's PMI-1 server takes the bytes of
+ * one read() for one command and loses the rest, and Hydra answers a put behind a barrier before
+ * the barrier. A server of this project answers in order. With PMIWIRE_CLIENT_PIPELINE_KNOWN the
+ * session sends requests to such a server at once, within a window.
  *
  * A request fails at once, before the session sends a byte, if the server's wire cannot carry its
- * values. To a server that has advertised PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS,
- * values may hold any bytes. Views in an event live until the next call on the session.
+ * values. Values may hold any bytes if the server has advertised PMIWIRE_EXT_BYTES and the session
+ * has PMIWIRE_CLIENT_EXTENSIONS.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
@@ -30,7 +31,7 @@
  *     }
  *     pmiwire_client_destroy(c);
  *
- * @threads A session is for one thread at a time; sessions share no state.
+ * @threads A session is for one thread at a time. Sessions share no state.
  */
 #ifndef PMIWIRE_CLIENT_H
 #define PMIWIRE_CLIENT_H
@@ -52,20 +53,20 @@ struct pmiwire_client;
 /**
  * Send requests without waiting for earlier answers, to a server that is known to answer in order.
  *
- * The window: at most max_msg_bytes of whole requests are in flight behind the request that the
- * server answers next. A server of this project cuts off a client that sends more than twice the
- * server's max_msg_bytes behind a request whose answer is delayed.
+ * The window: behind the oldest unanswered request, at most max_msg_bytes of whole requests are in
+ * flight. A server of this project cuts off a client that sends more than twice the server's
+ * max_msg_bytes behind a request whose answer is delayed.
  */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
- * Send PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h).
- * All other servers that were measured skip it.
+ * Send PMIWIRE_EXT_CLIENT at init. It tells a server of this project that the client knows the
+ * extensions (extension.h). All other servers that were measured skip it.
  */
 #define PMIWIRE_CLIENT_EXTENSIONS 2u
 /** As PMIWIRE_CLIENT_PIPELINE, once an answer has advertised PMIWIRE_EXT_SERVER. */
 #define PMIWIRE_CLIENT_PIPELINE_KNOWN 4u
 
-/** Most requests in flight; one more fails with -EAGAIN. */
+/** Most requests of a session that wait for their event; one more fails with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
 
 /** Options of a session. Zero all, set `size`, then the members that differ. */
@@ -73,16 +74,16 @@ struct pmiwire_client_opts {
     size_t size;    /**< sizeof(struct pmiwire_client_opts) */
     uint32_t wire;  /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
     uint32_t flags; /**< PMIWIRE_CLIENT_* */
-    /** PMI_RANK; must be right on PMI-1 over PMI_FD, as that wire does not carry it */
+    /** PMI_RANK; must be right for PMI-1 over PMI_FD, since that wire does not carry it */
     int32_t rank;
-    int32_t n_ranks; /**< PMI_SIZE; likewise */
-    /** nonzero: PMI_PORT mode, first send our id (`initack`, or PMI-2's `pmirank`) */
+    int32_t n_ranks; /**< PMI_SIZE; must be right in the same case */
+    /** nonzero: PMI_PORT mode. The session first sends pmiid (`initack`, or PMI-2's `pmirank`) */
     int32_t has_pmiid;
     int32_t pmiid;           /**< PMI_ID */
-    const char *jobid;       /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
+    const char *jobid;       /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Copied */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
     uint32_t threaded;       /**< PMI-2: sent in fullinit */
-    /** longest message either way, bytes, 256 (and jobid's length) to 2^30; 0 means
+    /** longest message in either direction, bytes: 256 plus the length of jobid, to 2^30; 0 means
      * PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     size_t max_msg_bytes;
     uint32_t max_fields;                  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
@@ -92,13 +93,15 @@ struct pmiwire_client_opts {
 };
 
 /**
- * @brief Make a session, and queue its init: initack where needed, init, then PMI-1's maxes, appnum
- *        and kvsname or PMI-2's fullinit. One INIT event answers all of it.
+ * @brief Make a session, and queue its init.
+ *
+ * On PMI-1 init consists of `initack` (in PMI_PORT mode), `init`, and requests for maxes, appnum
+ * and kvsname. On PMI-2 it consists of `init` and `fullinit`. One INIT event answers all of it.
  * @param opts  copied
  * @param c     the session
  * @return 0, -ENOMEM, -EINVAL, or PMIWIRE_E*: the wire cannot carry opts->jobid
  *
- * @allocates About 4 max_msg_bytes, once; no other call on a session allocates.
+ * @allocates About 4 max_msg_bytes, once. No other call on a session allocates.
  */
 PMIWIRE_API int pmiwire_client_create(const struct pmiwire_client_opts *opts,
                                       struct pmiwire_client **c);
@@ -109,24 +112,26 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 /**
  * @name Requests
  *
- * Each call queues one request and copies its strings. The event has the `cookie`. It returns
- *   - 0;
- *   - PMIWIRE_ESTATE: before the INIT event, or after finalize;
- *   - -EAGAIN: PMIWIRE_CLIENT_MAX_PENDING or the output buffer of max_msg_bytes is full, take
- *     events first;
- *   - PMIWIRE_EVERSION: this wire or this server has no such command;
- *   - PMIWIRE_E*, -EINVAL: the wire cannot carry the request. Nothing is queued, the session
- *     continues;
- *   - the reason why a dead session died.
+ * Each call queues one request and copies its strings. The event of the request has its `cookie`.
+ * The calls return
+ *   - 0: the request is queued
+ *   - PMIWIRE_ESTATE: before the INIT event, or after finalize
+ *   - -EAGAIN: PMIWIRE_CLIENT_MAX_PENDING requests are queued, or the output buffer of
+ *     max_msg_bytes is full. Move bytes and take events first
+ *   - PMIWIRE_EVERSION: this wire or this server has no such command
+ *   - another PMIWIRE_E* or -EINVAL: the wire cannot carry the request, or an argument is wrong
+ *   - if the session is dead, the reason
+ *
+ * After an error nothing is queued. A session that was alive continues.
  * @{
  */
 /**
  * @brief Put a pair into our own key-value space; peers may get it after the next fence.
  * @param c       the session
  * @param key     its key, 1 byte or more
- * @param value   its value; the server's limit counts its bytes, however the wire writes them
- * @param hint    who will read it, PMIWIRE_HINT_*; sent only to a server that has advertised
- *                PMIWIRE_EXT_EXCHANGE. To others this is a plain put
+ * @param value   its value. The server's limit counts these bytes, not their encoded form
+ * @param hint    who will read it, PMIWIRE_HINT_*. Only a server that has advertised
+ *                PMIWIRE_EXT_EXCHANGE gets the hint; for others this is a plain put
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key,
@@ -138,10 +143,12 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  *
  * @param c       the session
  * @param jobid   a key-value space; absent: our own
- * @param srcid   the rank that puts it, -1 unknown: PMI-2's hint; PMI-1 carries it with `how` only
+ * @param srcid   the rank that puts the key, or -1: unknown. PMI-2 always sends it; PMI-1 sends it
+ *                only if `how` is PMIWIRE_GET_REMOTE or PMIWIRE_GET_WAIT
  * @param key     its key
- * @param how     PMIWIRE_GET_*. REMOTE and WAIT work for our own space only, else -EINVAL; they
- *                fail with PMIWIRE_EVERSION if the server does not advertise PMIWIRE_EXT_EXCHANGE
+ * @param how     PMIWIRE_GET_*. REMOTE and WAIT are for our own key-value space only: else -EINVAL.
+ *                If the server does not advertise PMIWIRE_EXT_EXCHANGE they fail with
+ *                PMIWIRE_EVERSION
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid,
@@ -150,8 +157,9 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
 /**
  * @brief Enter a barrier (`barrier_in`, `kvs-fence`); the answer comes when every rank has entered.
  * @param c       the session
- * @param group   absent: the whole job. PMI 1.2's group, `WORLD:tag`, `NODE:tag` or `r,r,…:tag`:
- *                PMIWIRE_EVERSION on PMI-2, and if the server has not announced 1.2
+ * @param group   absent: the whole job. Otherwise a group of PMI 1.2: `WORLD:tag`, `NODE:tag` or
+ *                `r,r,…:tag`. A group fails with PMIWIRE_EVERSION on PMI-2, and if the server has
+ *                not announced 1.2
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
@@ -159,15 +167,16 @@ PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_st
 /**
  * @brief Enter an Allgather; the answer comes when every rank has entered.
  *
- * The answer, an event of PMIWIRE_OP_GATHER, has PMIWIRE_EXT_ARRAY if the values are in shared
- * memory. Otherwise get `-allgather-K-R`, the value of rank R in Allgather K (all ranks count them
- * from 0): the server keeps the values of the last complete Allgather.
+ * If the values are in shared memory, the message of the event (PMIWIRE_OP_GATHER) has
+ * PMIWIRE_EXT_ARRAY. Otherwise get the key `-allgather-K-R`: the value of rank R in Allgather K.
+ * All ranks count the Allgathers from 0. The server keeps the values of the last complete
+ * Allgather.
  *
  * @param c       the session
- * @param value   this rank's, any bytes (percent-encoded on the wire), not empty
+ * @param value   this rank's value: any bytes, not empty. It is percent-encoded on the wire
  * @param cookie  for the event
- * @return as all requests; PMIWIRE_EEMPTY; PMIWIRE_EVERSION if the server has not advertised
- *         PMIWIRE_EXT_EXCHANGE: put a key of your own, fence and get instead
+ * @return as all requests; PMIWIRE_EEMPTY; PMIWIRE_EVERSION: the server has not advertised
+ *         PMIWIRE_EXT_EXCHANGE. Then put a key of your own, fence and get instead
  */
 PMIWIRE_API int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value,
                                       uint64_t cookie);
@@ -195,8 +204,9 @@ struct pmiwire_event {
  * @param c    the session
  * @param ev   filled in if the call returns 1
  * @param err  on failure: the error in the server's message; may be NULL
- * @return 1: *ev is filled in; 0: none now, move bytes; negative: the session is over and no events
- *         are left: PMIWIRE_ESTATE after a finalize, else the reason why it died
+ * @return 1: *ev is filled in; 0: no event now, move bytes; negative: the session is over and no
+ *         event is left. The code is PMIWIRE_ESTATE after a finalize, otherwise the reason why the
+ *         session died
  */
 PMIWIRE_API int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
                                     struct pmiwire_error *err);
@@ -204,8 +214,8 @@ PMIWIRE_API int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_eve
 /**
  * @brief Bytes to write now.
  * @param c     the session
- * @param data  points to them, within the session, until the next call
- * @return their number, 0 when none
+ * @param data  points to the bytes, which are in the session and valid until the next call
+ * @return their number; 0: none
  */
 PMIWIRE_API size_t pmiwire_client_output(struct pmiwire_client *c, const void **data);
 
@@ -216,30 +226,34 @@ PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
  * @brief Hand over bytes that were read, split anywhere.
  * @return 0, or the reason why the session is dead (the remaining events have it too)
  *
- * Takes all bytes. The session has room for two messages of max_msg_bytes, so that a read of up to
- * max_msg_bytes fits after all events have been taken. Without room the session dies with
- * PMIWIRE_ETOOBIG: take events first.
+ * The call takes all bytes. The session has room for 2 * max_msg_bytes. So take all events, then
+ * hand over at most max_msg_bytes. If the room does not suffice, the session dies with
+ * PMIWIRE_ETOOBIG.
  */
 PMIWIRE_API int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n);
 
-/** @brief Report that the server has gone. Pending requests are answered with PMIWIRE_EEOF. */
+/**
+ * @brief Report that the connection has ended. Requests without an answer get events with
+ *        PMIWIRE_EEOF.
+ */
 PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 
 /**
  * @name Operations that events answer
+ * Operations marked "request" are made with pmiwire_client_request().
  * @{
  */
-/** rank, n_ranks, appnum, debugged and (PMI-2) spawner jobid in value are known */
+/** pmiwire_client_query() has the server's answers; value: the spawner's jobid (PMI-2) */
 #define PMIWIRE_OP_INIT    1u
 #define PMIWIRE_OP_PUT     2u
 #define PMIWIRE_OP_GET     3u /**< value */
 #define PMIWIRE_OP_FENCE   4u
 #define PMIWIRE_OP_KVSNAME 5u /**< request: our key-value space or the job's id, in value */
-/** request: how many processes the job could have; -1 unknown */
+/** request: how many processes the job could have, in number; -1 unknown */
 #define PMIWIRE_OP_UNIVERSE_SIZE 6u
-#define PMIWIRE_OP_APPNUM        7u /**< request: our program of the command line, from 0 */
-/** request: value of a job attribute such as PMI_process_mapping (PMI-1: a get from our own
- * space) */
+#define PMIWIRE_OP_APPNUM        7u /**< request: our program of the command line, in number */
+/** request: the value of a job attribute such as PMI_process_mapping, in value. On PMI-1 the
+ * session sends a get from the job's own key-value space */
 #define PMIWIRE_OP_JOBATTR 8u
 /** request, PMI-2 only: value of a node attribute */
 #define PMIWIRE_OP_NODEATTR_GET 9u
@@ -251,25 +265,25 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_SPAWN 14u
 /** number: place in the ring; value, value2: left and right neighbour's value */
 #define PMIWIRE_OP_RING 15u
-/** request, PMI-2 only: connect to a job (each known server just answers yes) */
+/** request, PMI-2 only: connect to a job; known servers do nothing but answer */
 #define PMIWIRE_OP_JOB_CONNECT    16u
 #define PMIWIRE_OP_JOB_DISCONNECT 17u /**< request, PMI-2 only */
 #define PMIWIRE_OP_ABORT          18u /**< the request has been sent; a server does not answer it */
 #define PMIWIRE_OP_FINALIZE       19u /**< last event of a healthy session */
-/** request, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, but the server answers once the attribute has
- * been put */
+/** request, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, but the server waits with its answer until the
+ * attribute has been put */
 #define PMIWIRE_OP_NODEATTR_WAIT 20u
 #define PMIWIRE_OP_GATHER        21u /**< msg: PMIWIRE_EXT_ARRAY, if the server has an array */
 /** @} */
 
 /**
- * @name Further requests, with the same results
+ * @name Further requests, with the results listed under "Requests"
  * @{
  */
 /**
  * @brief Make a request without a value.
  * @param c       the session
- * @param op      a PMIWIRE_OP_* marked "request"; with others the call returns -EINVAL
+ * @param op      a PMIWIRE_OP_* marked "request"; others fail with -EINVAL
  * @param about   the attribute's key, service name or job id; absent for an op without one
  * @param cookie  for the event
  */
@@ -284,27 +298,33 @@ PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_
 /**
  * @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command.
  * @param c       the session
- * @param req     each sub-command has a name (else PMIWIRE_EEMPTY), 1 to 2^31-1 processes, and no
- *                NULL array with a count (else -EINVAL)
+ * @param req     one sub-command or more (else -EINVAL). Each has a name (else PMIWIRE_EEMPTY), 1
+ *                to 2^31-1 processes (else -EINVAL), and arrays that are not NULL where their count
+ *                is not 0 (else -EINVAL)
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
                                      uint64_t cookie);
 /**
- * @brief Slurm's PMIX_Ring. On PMI-2 it can crash other servers (see profile.h); on PMI-1 it fails
- *        with PMIWIRE_EVERSION unless the server advertises PMIWIRE_EXT_EXCHANGE.
+ * @brief Enter a Ring, Slurm's PMIX_Ring: each rank gets the values of its two neighbours.
+ *
+ * On PMI-2 it can crash servers other than Slurm's and this project's. On PMI-1 it fails with
+ * PMIWIRE_EVERSION unless the server advertises PMIWIRE_EXT_EXCHANGE.
  */
 PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value,
                                     uint64_t cookie);
 /**
  * @brief End the whole job.
  *
- * The session sends the abort before all requests that it has not begun to send, also behind a
- * fence that is never answered. Its event comes in order, once the request has been sent.
+ * The session sends the abort ahead of every request of which it has not sent a byte. So the abort
+ * does not wait for the answer to an earlier request, such as a fence. Its event comes after the
+ * events of all earlier requests. If one of those is never answered, do not wait for the event: it
+ * suffices that pmiwire_client_sent() has taken the bytes.
  *
  * @param c         the session
- * @param exitcode  exit code for the launcher; Slurm, and Hydra 4.0 with PMI-2, exit with their own
- * @param message   prose, may be absent; PMI-1 carries no blanks
+ * @param exitcode  exit code for the launcher. Slurm, and Hydra 4.0 with PMI-2, use one of their
+ *                  own
+ * @param message   prose, may be absent; on PMI-1 without blanks
  * @param cookie    for the event
  */
 PMIWIRE_API int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode,
@@ -320,15 +340,15 @@ struct pmiwire_info_client {
     int32_t appnum;  /**< -1 unknown */
     int32_t version; /**< PMI version the server speaks */
     int32_t subversion;
-    int32_t kvsname_max; /**< advertised, bytes with NUL; 0 when the wire has no such field */
+    int32_t kvsname_max; /**< advertised, bytes with NUL; 0: the wire has no such field */
     int32_t keylen_max;
     int32_t vallen_max;
     int32_t debugged;
     int32_t spawned;            /**< nonzero: another job started this one */
     struct pmiwire_str kvsname; /**< own key-value space (PMI-1); PMI-2: absent until asked */
     /**
-     * by PMIWIRE_EXT_*: the server's values, absent if it has not advertised the extension. For a
-     * server that advertises PMIWIRE_EXT_SERVER the profile "fencepost" replaces opts.server
+     * indexed by PMIWIRE_EXT_*: the server's values; absent: it has not advertised the extension.
+     * If the server advertises PMIWIRE_EXT_SERVER, the profile "fencepost" replaces opts.server
      */
     struct pmiwire_str ext[PMIWIRE_EXT_COUNT_];
 };

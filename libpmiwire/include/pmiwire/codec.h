@@ -3,13 +3,15 @@
  * @file codec.h
  * @brief PMI messages to fields and back, on both wires, without copying or allocating.
  *
- * PMI-1 is a line of words, `cmd=put kvsname=k key=a value=b`, or for spawn a field a line (mcmd);
- * PMI-2 is a decimal length and fields, `    22cmd=kvs-get;key=alpha;`. The first bytes of a
- * message show the wire. libpmiwire/WIRE.md has the grammar.
+ * A PMI-1 message is a line of words, `cmd=put kvsname=k key=a value=b`. PMI-1's spawn has one
+ * field a line (`mcmd`). A PMI-2 message is a decimal length and fields, `
+ * 22cmd=kvs-get;key=alpha;`. The first bytes of a message show the wire. libpmiwire/WIRE.md has the
+ * grammar.
  *
- * **Decoding** splits a message into fields that point into your buffer. It accepts any split and
- * any pipelining: call it with the bytes received, from the start of the message. The decoder keeps
- * its place, so that a long message fed byte by byte costs time linear in its length.
+ * **Decoding** splits a message into fields that point into your buffer. Call pmiwire_decode() with
+ * the bytes received so far, from the start of the message. They may end anywhere, and may contain
+ * further messages. The decoder keeps its place, so the time for a message is linear in its length,
+ * even if it arrives byte by byte.
  *
  * **Encoding** writes into your buffer and refuses values that the framing cannot carry. Given a
  * profile it also refuses values that would make that peer truncate, misread or crash.
@@ -61,8 +63,8 @@ struct pmiwire_field {
 };
 
 /**
- * A decoded message. You own the struct and the array of fields; the views in
- * it live as long as the buffer that was decoded.
+ * A decoded message. You own the struct and the array of fields. The views in it live as long as
+ * the buffer that was decoded.
  */
 struct pmiwire_msg {
     struct pmiwire_field *fields; /**< yours: set it and cap_fields before decoding */
@@ -70,27 +72,27 @@ struct pmiwire_msg {
     uint32_t n_fields;            /**< fields found, `cmd` not among them */
     struct pmiwire_str cmd;       /**< the command's name */
     uint16_t id;        /**< PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h), 0 unknown */
-    uint16_t wire;      /**< framing it came in */
+    uint16_t wire;      /**< its framing: PMIWIRE_V1, PMIWIRE_V1_MCMD or PMIWIRE_V2 */
     uint32_t pad_right; /**< 1 when a PMI-2 length was padded on the right, Slurm's way */
 };
 
 /** Decoder's flags. */
-/** PMI-1: a field named `value` runs to the end of its line, spaces and all (Flux's RFC 13). */
+/** PMI-1: a field named `value` runs to the end of its line, spaces included (Flux's RFC 13). */
 #define PMIWIRE_DECODE_VALUE_TO_EOL 1u
 
 /**
- * A decoder: plain data, no resources. Set it up with pmiwire_decoder_init();
- * after an error read the members below `flags`.
+ * A decoder: plain data, no resources. Set it up with pmiwire_decoder_init(). After an error read
+ * the members below `flags`.
  */
 struct pmiwire_decoder {
     size_t max_msg_bytes; /**< limit on a whole message, framing included */
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
-    size_t err_offset;    /**< after an error: where in the buffer */
-    /** after an error: length of the bad message if its end is known, so that you may skip it and
-     * continue; 0 if the stream cannot be trusted */
+    size_t err_offset;    /**< after an error: its offset in the buffer */
+    /** after an error: length of the bad message if its end is known: you may skip it and continue.
+     * 0: the end is unknown, so nothing behind it can be decoded */
     size_t err_bytes;
-    size_t need_bytes; /**< after "need more": the buffer must hold at least this many */
+    size_t need_bytes; /**< after pmiwire_decode() returned 0: fewest bytes to call it with */
     /** @private */
     size_t scanned;
     /** @private */
@@ -111,20 +113,20 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
 /**
  * @brief Decode the message that starts at `buf`.
  *
+ *  - If the message is incomplete, the call returns 0. Call again with the same bytes and more
+ *    behind them; the buffer may have moved.
+ *  - After an error `msg` has the parts before the error. In particular it has `cmd`, `id` and
+ *    `wire` if the name was readable, so that a server can answer by name.
+ *  - The decoder accepts empty values, duplicate fields and unknown fields. pmiwire_msg_check()
+ *    finds these.
+ *
  * @param d    decoder; keeps its place between calls while a message is incomplete
- * @param buf  received bytes, from the start of a message. While the answer is
- *             "need more", call again with the same bytes and more behind them
- *             (the buffer may have moved)
- * @param len  bytes there
- * @param msg  filled in; `fields` and `cap_fields` are yours. After an error
- *             it holds the parts before the error: in particular `cmd`, `id`
- *             and `wire` when the name was readable, so that a server can
- *             answer by name
- * @return bytes consumed (> 0), 0 when more are needed, or an error:
- *         PMIWIRE_EBADLEN, PMIWIRE_ETOOBIG, PMIWIRE_ENUL, PMIWIRE_ENOCMD,
- *         PMIWIRE_ENOEQ, PMIWIRE_EEMPTY (an empty key), PMIWIRE_EUNTERM,
- *         PMIWIRE_EFIELDS (decode again with d->need_fields). The decoder accepts empty values, and
- *         duplicate and unknown fields: pmiwire_msg_check() finds them
+ * @param buf  received bytes, from the start of a message
+ * @param len  bytes of buf
+ * @param msg  filled in; set `fields` and `cap_fields` before the call
+ * @return bytes consumed (> 0); 0: more bytes are needed; or PMIWIRE_EBADLEN, PMIWIRE_ETOOBIG,
+ *         PMIWIRE_ENUL, PMIWIRE_ENOCMD, PMIWIRE_ENOEQ, PMIWIRE_EEMPTY (an empty key),
+ *         PMIWIRE_EUNTERM, PMIWIRE_EFIELDS (decode again with d->need_fields fields)
  *
  * MT-Safe on distinct objects. Allocates nothing, makes no system call. Cost: two passes over the
  * message, 10 to 100 ns for usual ones.
@@ -145,9 +147,8 @@ PMIWIRE_API size_t pmiwire_unescape(struct pmiwire_str value, char *out);
 struct pmiwire_profile;
 
 /**
- * An encoder: plain data, no resources. Errors stick: encode a whole message
- * and look at pmiwire_enc_end() only. Encoders are MT-Safe as distinct objects; no call on one
- * allocates.
+ * An encoder: plain data, no resources. It keeps the first error: encode a whole message and check
+ * only the result of pmiwire_enc_end(). MT-Safe on distinct encoders. No call on one allocates.
  */
 struct pmiwire_encoder {
     /** may be set to 1 after pmiwire_enc_begin(): pad PMI-2's length on the right, as Slurm does */
@@ -187,10 +188,10 @@ struct pmiwire_encoder {
 /**
  * @brief Begin a message.
  * @param e        caller's memory; need not be initialised
- * @param buf      where the message goes
- * @param cap      bytes there
- * @param cmd      PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h); its wire is the message's
- * @param profile  the peer that will read it, or NULL for the framing's own rules alone
+ * @param buf      memory for the message
+ * @param cap      bytes of buf
+ * @param cmd      PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h). It determines the wire
+ * @param profile  the peer that will read the message; NULL: check the framing's own rules only
  *
  * MT-Safe on distinct objects. Allocates nothing.
  */
@@ -215,12 +216,17 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
 /**
  * @brief Add an extra field, which peers that do not know it skip.
  *
- * The field must keep to the grammar that every measured peer reads without harm: key of 1 to 31
- * letters, digits, `-`, `_` or `.`; value of bytes from 33 to 126 without `;` and `\`; no name to
- * which a peer gives a meaning (PMIWIRE_ERESERVED); at most 16 extra fields in a message
- * (PMIWIRE_EPEERFIELDS); before `value` in a PMI-1 message. Unless the profile has
- * PMIWIRE_PEER_LONG_EXTRA, the value has at most 900 bytes and the whole message 1,000
- * (PMIWIRE_EVALLEN, PMIWIRE_ELINE).
+ * The message must stay readable for every peer that was measured. A field that breaks one of these
+ * rules makes pmiwire_enc_end() fail:
+ *  - key: 1 to 31 letters, digits, `-`, `_` or `.`, and no name to which a peer gives a meaning
+ *    (PMIWIRE_ERESERVED)
+ *  - value: not empty (PMIWIRE_EEMPTY); bytes from 33 to 126 without `;` and `\` (PMIWIRE_ECHARS);
+ *    at most 900 bytes (PMIWIRE_EVALLEN)
+ *  - at most 16 extra fields in a message (PMIWIRE_EPEERFIELDS)
+ *  - in PMI-1 before the field `value` (PMIWIRE_ESTATE)
+ *  - a message with extra fields has at most 1,000 bytes (PMIWIRE_ELINE)
+ *
+ * With a profile that has PMIWIRE_PEER_LONG_EXTRA the limits of 900 and 1,000 bytes do not apply.
  */
 PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
                                    struct pmiwire_str value);
@@ -228,13 +234,14 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 /**
  * @brief End a message.
  * @param e    the encoder
- * @param err  the refusal: code, command, field and a text that names the byte of a key or value
- *             and the peer whose limit it is; may be NULL
- * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
+ * @param err  filled in on failure: code, command and field, and a text that names the wrong byte
+ *             of a key or value and the peer that cannot read it. May be NULL
+ * @return length of the message in bytes, or the first error: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
- *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
- *         field behind PMI-1's `value`, or any extra field for a peer that reads it as part of the
- *         value), -EINVAL (no such command or field). On error nothing in `buf` is a message
+ *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (the length has more than PMI-2's six digits),
+ *         PMIWIRE_ESTATE (in PMI-1 an extra field behind `value`, or any field behind `value` for a
+ *         peer with PMIWIRE_PEER_VALUE_LAST), -EINVAL (no such command or field). After an error do
+ *         not send what is in `buf`
  */
 PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err);
 

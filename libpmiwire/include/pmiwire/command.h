@@ -7,10 +7,9 @@
  * The table is data: walk the ids below PMIWIRE_CMD_COUNT_ to print a manual
  * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
  *
- * A message is checked against its command before its fields are trusted:
- * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty values and malformed
- * numbers, and reports which field and where. It skips fields that the table does not know: so
- * extra fields stay compatible.
+ * Check a message with pmiwire_msg_check() before you trust its fields. The call finds missing
+ * mandatory fields, duplicates, empty values and malformed numbers, and reports the field and its
+ * offset. It skips fields that the table does not know, so that extra fields stay compatible.
  *
  *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
  *         …err.code, err.text…
@@ -103,7 +102,8 @@ enum {
     PMIWIRE_CMD_COUNT_ /**< one past the last; grows */
 };
 
-/** Fields. A name that differs between the wires (`pmi_version`, `pmi-version`) is two fields. */
+/** Fields. If a name differs between the wires (`pmi_version`, `pmi-version`), these are two
+ * fields. */
 enum {
     PMIWIRE_F_NONE = 0,
     PMIWIRE_F_RC = 1,
@@ -168,7 +168,7 @@ enum {
     PMIWIRE_F_PREPUTCOUNT,
     PMIWIRE_F_PPKEY, /**< ppkey0 … */
     PMIWIRE_F_PPVAL,
-    PMIWIRE_F_SUBCMD, /**< opens a sub-command; the fields behind it are that one's */
+    PMIWIRE_F_SUBCMD, /**< opens a sub-command, to which the fields behind it belong */
     PMIWIRE_F_MAXPROCS,
     PMIWIRE_F_ARGC,
     PMIWIRE_F_ARGV, /**< argv0 … */
@@ -238,19 +238,22 @@ PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
 
-/** For pmiwire_msg_check(): accept duplicate fields and use the first, as every PMI client does. */
+/** For pmiwire_msg_check(): accept duplicate fields. The first one counts, as in every PMI client.
+ * */
 #define PMIWIRE_CHECK_FIRST_WINS 1u
 
 /**
  * @brief Check a decoded message against the table.
  *
  * @param msg    decoded
- * @param flags  0, as a server should: a duplicate of a field that comes once is an error;
- *               or PMIWIRE_CHECK_FIRST_WINS, as a client should
- * @param err    the error, offset from the message's start; untouched on success; may be NULL
+ * @param flags  for a server 0: a duplicate of a field that may occur once is an error. For a
+ *               client PMIWIRE_CHECK_FIRST_WINS
+ * @param err    the error, with the offset from the message's start; untouched on success; may be
+ *               NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
- * Fields unknown to the command are skipped.
+ * The call skips fields that the command does not have.
+ *
  * MT-Safe. Allocates nothing. Cost: one pass over the fields.
  */
 PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
@@ -258,9 +261,9 @@ PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
 
 /**
  * @name Typed access to a decoded message
- * The first field of that id wins. Each returns 0, PMIWIRE_EMISSING (absent)
- * or PMIWIRE_ETYPE, and leaves the output alone on failure. MT-Safe, no
- * allocation; cost: a scan of the message's fields.
+ * If a field occurs several times, these calls use the first one. They return 0, PMIWIRE_EMISSING
+ * (absent) or PMIWIRE_ETYPE, and leave the output untouched on failure. MT-Safe. They allocate
+ * nothing. Cost: a scan of the message's fields.
  * @{
  */
 /** @brief A field's bytes, raw: see pmiwire_unescape(). */

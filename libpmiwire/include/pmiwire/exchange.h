@@ -4,23 +4,25 @@
  * @brief Between the servers of a job's nodes: Put, Get, Fence, Ring and Allgather over many nodes,
  *        without I/O.
  *
- * The model. A job runs on `n_nodes` nodes, each with one server; an *exchange* is one node's part
- * in one job. You report the operations of your node's ranks, the frames of other nodes, and nodes
- * and ranks that are gone. The exchange sends frames through ops->send() and reports results
- * through the other callbacks. It owns no link, thread, clock or file; the same code runs in pmirun
- * and, 65,536 times, in a simulator. Most nodes read a DENSE key: a Fence brings it to all. Few
- * nodes read a SPARSE key: it stays at a *home*, one node that `opts.design` chooses, and the
- * readers fetch it. A Get looks on this node, asks the home, or waits there for the Put.
+ * The model. A job runs on `n_nodes` nodes with one server each. An *exchange* is one node's part
+ * in one job. You report to it the operations of your node's ranks, frames from other nodes, and
+ * nodes and ranks that are gone. It sends frames through ops->send() and reports results through
+ * the other callbacks. It owns no link, thread, clock or file.
  *
- * Liveness. You report the ranks of your node that are *gone*: such a rank enters no further
+ * A key is DENSE or SPARSE. A DENSE key is one that most nodes read: a Fence brings it to all
+ * nodes. A SPARSE key is one that few nodes read: it stays at its *home*, one node that opts.design
+ * chooses, and readers fetch it from there. A Get looks on its own node. If you ask for it, it then
+ * asks the home, and waits there for the Put.
+ *
+ * Liveness. You report the ranks of your node that are *gone*. Such a rank enters no further
  * collective and puts no further pair.
  *
  * - A collective that such a rank has not entered cannot complete. It ends with PMIWIRE_EGONE for
  *   the ranks in it: on this node at once, on other nodes after one tick and the frames' latency.
- *   Ranks that enter later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() names the rank and
- *   why.
+ *   Ranks that enter later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() returns the rank
+ *   and the reason.
  * - A collective that such a rank has entered completes if the others enter it.
- * - A Get ends when the rank that could put its key is gone.
+ * - A waiting Get ends when every rank that could put its key is gone.
  * - The exchange itself continues.
  *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
@@ -37,17 +39,18 @@
  *     pmiwire_exchange_tick(x, now_ns);              // twice a second
  *     pmiwire_exchange_fail(x, PMIWIRE_ELOST, node); // a link has broken
  *
- * Callbacks may call every function here for the same exchange, except
- * pmiwire_exchange_destroy() and where a callback says otherwise. Results are reported before the
- * outermost call returns.
+ * Callbacks may call every function here for the same exchange, except pmiwire_exchange_destroy(),
+ * unless the callback's comment forbids it. The exchange reports results before the outermost call
+ * returns.
  *
  * Threads: one exchange, one thread at a time; MT-Safe on distinct exchanges. No global state.
- * EXCHANGE.md, beside this library's README, has frames, blocks, algorithms and their costs.
+ *
+ * libpmiwire/EXCHANGE.md describes frames, blocks, algorithms and their costs.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
- * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding Fence, the
- * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
+ * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The Fence as a flood over the
+ * tree, acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -65,13 +68,14 @@ struct pmiwire_exchange; /**< one node's part in one job */
 
 /** @name Designs: where SPARSE keys live
  *
- * - DKVS: the home is chosen by the key's hash. A Put sends 1 frame, and has 1 back unless
- *   FENCE_FREE; a Get that misses 1 request, and has 1 answer.
- * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing,
- *   a Get that misses 1 request, and has 1 answer.
- * - TREE: the home is the tree's root, node 0. A Put sends 1 frame to each ancestor, and each keeps
- *   the pair. A Get asks one ancestor after the other. The first one with the pair answers, and the
- *   nodes on the way back keep the pair.
+ * - DKVS: the home is chosen by the key's hash. A Put sends 1 frame; without
+ *   PMIWIRE_EXCHANGE_FENCE_FREE the home acknowledges it with 1 frame. A Get that does not find the
+ *   key on its own node costs 1 request and 1 answer.
+ * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing.
+ *   A Get that does not find the key on its own node costs 1 request and 1 answer.
+ * - TREE: the nodes form a tree, and the home is its root, node 0. A Put goes to every ancestor,
+ *   and each keeps the pair. A Get asks one ancestor after the other. The first one with the pair
+ *   answers, and all nodes that asked keep the pair.
  * @{ */
 #define PMIWIRE_DESIGN_DKVS   0u
 #define PMIWIRE_DESIGN_DIRECT 1u
@@ -80,16 +84,17 @@ struct pmiwire_exchange; /**< one node's part in one job */
 
 /** @name Algorithms of Fence and Allgather
  * @{ */
-/** a flood over the tree: one frame each way on each link, every node gets each byte once */
+/** a flood over the tree of nodes: one frame each way on each link (more for a large set), and
+ * every node gets each byte once */
 #define PMIWIRE_FENCE_TREE 0u
-/** dissemination, ceil(log2 n) frames a node; not with PMIWIRE_DESIGN_TREE: it could overtake
- * Puts */
+/** dissemination: ceil(log2 n) frames a node. Not with PMIWIRE_DESIGN_TREE, where the Fence could
+ * overtake Puts */
 #define PMIWIRE_FENCE_DOUBLING 1u
 /** @} */
 
 /** @name Flags of an exchange
  * @{ */
-/** every key is SPARSE and put once; a Fence is only a barrier; Puts are not acknowledged */
+/** Every key is SPARSE and put once. A Fence is only a barrier. Puts are not acknowledged */
 #define PMIWIRE_EXCHANGE_FENCE_FREE 1u
 /** @} */
 
@@ -107,36 +112,38 @@ struct pmiwire_exchange; /**< one node's part in one job */
 #define PMIWIRE_GONE_ENDED     2u /**< its process has ended */
 #define PMIWIRE_GONE_CLOSED    3u /**< it has closed its connection */
 #define PMIWIRE_GONE_CUT_OFF   4u /**< its connection was cut off: a broken or silent client */
-#define PMIWIRE_GONE_ABSENT    5u /**< its process has ended without having connected */
+#define PMIWIRE_GONE_ABSENT    5u /**< its process or its connection has ended before init */
 #define PMIWIRE_GONE_COUNT_    6u
 /** @} */
 
-/** The source of pairs that the launcher puts. */
+/** No rank: the source of pairs that the launcher puts; an unknown source of a Get. */
 #define PMIWIRE_RANK_NONE (-1)
 /** pmiwire_exchange_fence(): all local ranks at once. */
 #define PMIWIRE_RANK_ALL (-2)
 
 /**
  * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
- * returns or calls the exchange: copy views that you pass to the exchange.
+ * returns or calls the exchange. Copy them before you pass them to the exchange.
  */
 struct pmiwire_exchange_ops {
     size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
 
     /**
      * Send a frame: queue or copy its bytes, which are valid only during the call. Must not call
-     * the exchange: report a dead link later. Needed with two nodes or more.
+     * the exchange: report a dead link after the call. Needed with two nodes or more.
      *
-     * Between two nodes frames must arrive whole, once and in order; different pairs of nodes are
-     * independent. The link delimits frames, authenticates its peer and refuses replays.
+     * The link delimits frames, authenticates its peer and refuses replays. Between two nodes
+     * frames must arrive whole, exactly once and in order. There is no order between different
+     * pairs of nodes.
+     *
      * Back-pressure: return 1 when the queue is long. The frame counts as sent. Fences and
-     * Allgathers then send nothing to this node until you call pmiwire_exchange_ready(); waiting
-     * costs no memory, because they keep their pairs until they complete anyway. Frames of other
-     * types may still follow.
+     * Allgathers then send nothing to this node until you call pmiwire_exchange_ready(). This costs
+     * no memory, because they keep their pairs until they complete anyway. Frames of other types
+     * may still follow.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  the sum of all lengths, at most opts.max_frame_bytes
-     * @return 0; 1: no more for now
+     * @return 0; 1: the queue is long
      */
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
@@ -147,11 +154,11 @@ struct pmiwire_exchange_ops {
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 
     /**
-     * A Get has ended. Needed where Gets are not all local.
-     * @param token  as given
-     * @param rc     0; PMIWIRE_ENOENT: no such key, or (PMIWIRE_GET_WAIT) the rank that could put
-     *               it is gone, which pmiwire_exchange_get_culprit() names;
-     *               PMIWIRE_ETIME: opts.wait_ns has passed; or the reason why the exchange failed
+     * A Get has ended. Needed unless all Gets are PMIWIRE_GET_LOCAL.
+     * @param token  of the Get
+     * @param rc     0; PMIWIRE_ENOENT: no such key, or for PMIWIRE_GET_WAIT: every rank that could
+     *               put it is gone (pmiwire_exchange_get_culprit() returns one); PMIWIRE_ETIME:
+     *               opts.wait_ns has passed; or the reason why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
@@ -160,31 +167,34 @@ struct pmiwire_exchange_ops {
      * A collective has ended for all local ranks in it. Needed for Fence and Allgather.
      * @param kind    PMIWIRE_COLL_FENCE or PMIWIRE_COLL_ALLGATHER
      * @param number  counts the collectives of a kind from 1
-     * @param rc      0: it is complete, and its pairs have been handed over; PMIWIRE_EGONE: it
-     *                cannot complete, nor can any after it; or why the exchange failed
+     * @param rc      0: it is complete, and you have got its pairs; PMIWIRE_EGONE: neither it nor a
+     *                later one of its kind can complete; or the reason why the exchange failed
      */
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
-     * Pairs that a collective has brought, this node's included; many pairs come in several calls.
-     * Of a Fence: put them in order into the store of `find`; later pairs replace earlier ones.
-     * With `find`, the pairs that this node has already put for the next Fence come again, last, so
-     * that they stay the latest. Of an Allgather: the key is the rank, 4 bytes as in memory
-     * (uint32_t), each rank once, in any order;
-     * pmiwire_exchange_longest_value_bytes() measures the longest value.
-     * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
-     * @return 0, or an error, which ends the exchange with it. Must not call the exchange
+     * Take pairs that a collective has brought, this node's included. Many pairs come in several
+     * calls. Must not call the exchange, except for the two queries named here.
+     *
+     * - Fence: put the pairs in order into the store of `find`. Later pairs replace earlier ones.
+     *   With `find`, the pairs that this node has already put for the next Fence come once more, at
+     *   the end, so that they stay the latest. pmiwire_exchange_pairs() returns the number of all
+     *   pairs.
+     * - Allgather: the key is the rank, 4 bytes as in memory (uint32_t). Each rank comes once, in
+     *   any order. pmiwire_exchange_longest_value_bytes() returns the length of the longest value.
+     * @param block  for pmiwire_block_next() or shmht_writer_merge(); aligned to 8
+     * @return 0, or an error: the exchange then fails with it
      */
     int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
 
     /**
-     * Look a key up in your own store. NULL: the exchange has a store of its own. With `find` it
-     * keeps no DENSE pair beyond its Fence, and `pairs` must be set.
+     * Look a key up in a store of your own. NULL: the exchange keeps all pairs itself. If you set
+     * `find`, set `pairs` too; the exchange then keeps no DENSE pair beyond its Fence.
      *
-     * - It finds the pairs of `pairs`.
-     * - It finds this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
-     * - It does not find this node's SPARSE Puts.
-     * - With n_nodes 1 it finds every pair, with any hint. The exchange then keeps nothing of a
+     * - `find` must find the pairs that `pairs` has brought.
+     * - It must find this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
+     * - It must not find this node's SPARSE Puts.
+     * - With n_nodes 1 it must find every pair, with any hint. The exchange then keeps nothing of a
      *   Put, and Fences do not call `pairs`.
      * - It must not call the exchange.
      * @return 0 with *value, or PMIWIRE_ENOENT
@@ -192,11 +202,11 @@ struct pmiwire_exchange_ops {
     int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
 
     /**
-     * The Ring has ended for a local rank in it. Needed for Ring. With rc != 0 the other arguments
-     * are void.
-     * @param rc     0; PMIWIRE_EGONE: it cannot complete, nor can any after it; or why the exchange
-     *               failed
-     * @param place  its place in the ring, from 0
+     * The Ring has ended for a local rank in it. Needed for Ring. `place`, `left` and `right` are
+     * valid only if rc is 0.
+     * @param rc     0; PMIWIRE_EGONE: neither it nor a later Ring can complete; or the reason why
+     *               the exchange failed
+     * @param place  the rank's place in the ring, from 0
      * @param left   the left neighbour's value for its right
      * @param right  the right neighbour's value for its left
      */
@@ -205,14 +215,15 @@ struct pmiwire_exchange_ops {
 
     /**
      * The exchange has failed. Called once, after all completions. May be NULL.
-     * @param node  the lost node if rc is PMIWIRE_ELOST, otherwise the node where it failed
+     * @param node  if rc is PMIWIRE_ELOST the lost node, otherwise the node where the exchange
+     *              failed
      */
     void (*failed)(void *ctx, int rc, uint32_t node);
 };
 
 /**
  * Options of an exchange. Zero all, set `size`, then the members that differ. All nodes must give
- * the same values, except where a member is "of this node".
+ * the same values, except for members marked "Of this node".
  */
 struct pmiwire_exchange_opts {
     size_t size;                               /**< sizeof(struct pmiwire_exchange_opts) */
@@ -220,29 +231,29 @@ struct pmiwire_exchange_opts {
     void *ctx;                                 /**< handed to every callback. Of this node */
     const struct pmiwire_allocator *allocator; /**< NULL: libc. Of this node */
     uint32_t job;     /**< part of every frame, so that links can serve several jobs */
-    uint32_t node;    /**< this one, below n_nodes */
-    uint32_t n_nodes; /**< 1 to 2^31-1: those that have ranks of the job, numbered from 0 */
+    uint32_t node;    /**< number of this node, below n_nodes. Of this node */
+    uint32_t n_nodes; /**< 1 to 2^31-1: nodes that have ranks of the job, numbered from 0 */
     uint32_t n_ranks; /**< ranks of the whole job, n_nodes to 2^31-1 */
     const uint32_t
-        *ranks;       /**< array of n_local: those on this node, ascending. Copied. Of this node */
+        *ranks;       /**< array of n_local: ranks on this node, ascending, copied. Of this node */
     uint32_t n_local; /**< 1 to n_ranks. Of this node */
-    uint32_t n_below; /**< ranks on the nodes below this one. Of this node */
+    uint32_t n_below; /**< ranks on all nodes with lower numbers. Of this node */
     uint32_t design;  /**< PMIWIRE_DESIGN_* */
     uint32_t fence;   /**< PMIWIRE_FENCE_* */
-    /** of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0: 2 to 4 by
-     * n_nodes */
+    /** children of a node in the tree: 1 (with PMIWIRE_DESIGN_TREE 2) to
+     * PMIWIRE_EXCHANGE_MAX_ARITY; 0: pmiwire_exchange_arity() chooses 2, 3 or 4 */
     uint32_t arity;
-    /** PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and then Get everything.
-     * SPARSE is for jobs whose Gets are all REMOTE or WAIT: a LOCAL Get does not find other nodes'
-     * SPARSE keys */
+    /** what a Put with PMIWIRE_HINT_NONE is: PMIWIRE_HINT_DENSE or PMIWIRE_HINT_SPARSE. 0: DENSE,
+     * since PMI's programs Fence and then Get everything. SPARSE is for jobs whose Gets are all
+     * REMOTE or WAIT: a LOCAL Get does not find other nodes' SPARSE keys */
     uint32_t unhinted;
-    uint32_t flags;           /**< PMIWIRE_EXCHANGE_* */
+    uint32_t flags;           /**< PMIWIRE_EXCHANGE_FENCE_FREE */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    /** limit on the memory held: above it, requests of ranks are refused; 0:
-     * PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed the limit: its pairs were
-     * accepted by the nodes that put them. Of this node */
+    /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A request of a rank that would
+     * exceed it is refused. A Fence or an Allgather may exceed it: the nodes that put the pairs
+     * have accepted them. Of this node */
     size_t max_bytes;
-    /** an unanswered Get ends with PMIWIRE_ETIME after this; 0: never. Of this node */
+    /** an unanswered Get ends with PMIWIRE_ETIME after this time; 0: never. Of this node */
     uint64_t wait_ns;
 };
 
@@ -265,31 +276,35 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
 /**
  * @name Operations of ranks
  *
- * An error means that nothing changed: -ENOMEM (also for max_bytes), the errors named below, or the
- * reason why the exchange has failed. Collectives return PMIWIRE_EGONE if the exchange knows that
- * they cannot complete. MT-Safe on distinct exchanges. Allocate only to grow a buffer.
+ * These calls return the errors named below, -ENOMEM (also for max_bytes), or the reason why the
+ * exchange has failed. After an error nothing has changed. Collectives return PMIWIRE_EGONE if the
+ * exchange knows that they cannot complete. MT-Safe on distinct exchanges. The calls allocate only
+ * to grow a buffer.
  * @{
  */
 /**
  * @brief Put a pair.
  *
- * - A Get after a Fence finds every pair put before it; of several Puts of a key the latest.
- * - Puts of one key by two nodes between the same two Fences have no order, but every node agrees
- *   on one of them after the Fence.
- * - A key is DENSE, despite later hints, once a Fence has carried it, a pending Fence will carry
- *   it, or ops->find() finds it. With ops->find(), store the new value there first.
- * - Without Fences each key must be put once.
- * @param rank   local, or PMIWIRE_RANK_NONE
+ * - A Get after a Fence finds every pair that was put before the Fence. If a key was put several
+ *   times, it finds the latest value.
+ * - If two nodes put one key between the same two Fences, either value may win; after the Fence all
+ *   nodes have the same one.
+ * - Once a Fence has carried a key, or will carry it, it stays DENSE: later hints have no effect.
+ *   The same holds for a key that ops->find() finds.
+ * - With ops->find(): store a DENSE pair in your own store before you call this.
+ * - Without Fences put each key at most once.
+ * @param rank   a local rank, or PMIWIRE_RANK_NONE
  * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
- * @param value  may be empty; with the key within max_frame_bytes less
- *               PMIWIRE_EXCHANGE_OVERHEAD_BYTES
+ * @param value  may be empty; at most PMIWIRE_EXCHANGE_MAX_VALUE_BYTES. Key and value together: at
+ *               most max_frame_bytes - PMIWIRE_EXCHANGE_OVERHEAD_BYTES
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy; for each max_frame_bytes of DENSE pairs, encoding them. Frames: for
- * SPARSE keys see the designs; for DENSE keys the Fence's, which on the tree leave as soon as one
- * is full. With one node and ops->find: a lookup, and an allocation only if a Get waits for the
- * key.
+ * Cost: a lookup and a copy. For each max_frame_bytes of DENSE pairs, one call also encodes them.
+ * With one node and ops->find(): a lookup, and an allocation only if a Get waits for the key.
+ *
+ * Frames: for SPARSE keys see the designs. DENSE keys travel in the Fence's frames; on the tree a
+ * frame leaves as soon as it is full.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
                                      struct pmiwire_str key, struct pmiwire_str value,
@@ -300,21 +315,24 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  *
  * - PMIWIRE_GET_LOCAL looks on this node.
  * - PMIWIRE_GET_REMOTE looks on this node, then asks the home, which answers at once.
- * - PMIWIRE_GET_WAIT waits at the home for the Put, or for the Fence that brings a DENSE key. It
- *   ends without a value after opts.wait_ns, or when no rank is left that could put the key: the
- *   source that the Get names is gone, or, if it names none or itself, all other ranks are.
- * - Of each of the last two kinds, a node has at most one request for a key in flight; further Gets
- *   queue behind it.
- * - With DKVS and FENCE_FREE, no Get ends because a rank of another node is gone.
- * @param rank   local: the rank that gets; or PMIWIRE_RANK_NONE
+ * - PMIWIRE_GET_WAIT waits at the home for the Put, or for the Fence that brings a DENSE key.
+ * - A waiting Get ends without a value after opts.wait_ns, or when no rank is left that could put
+ *   the key. If the Get names another rank as its source, that is the source. Otherwise it is any
+ *   rank except the one that gets.
+ * - With PMIWIRE_DESIGN_DKVS and PMIWIRE_EXCHANGE_FENCE_FREE, no Get ends because a rank of another
+ *   node is gone.
+ * - A node has at most one REMOTE and one WAIT request for a key in flight. Further Gets queue
+ *   behind them.
+ * @param rank   the local rank that gets, or PMIWIRE_RANK_NONE
  * @param key    as it was put
- * @param src    the rank that puts it (PMIWIRE_DESIGN_DIRECT asks its node), or PMIWIRE_RANK_NONE:
- *               unknown
+ * @param src    the *source*: the rank that puts the key. PMIWIRE_DESIGN_DIRECT asks its node.
+ *               PMIWIRE_RANK_NONE: unknown
  * @param how    PMIWIRE_GET_*
  * @param token  yours, passed to ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
- * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
- *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
+ * @return 0, PMIWIRE_PENDING (ops->got() follows), PMIWIRE_ENOENT, -EINVAL (how, or no such rank),
+ *         PMIWIRE_EKEYLEN, PMIWIRE_EMISSING (in PMIWIRE_DESIGN_DIRECT: the key is not on this node,
+ *         and src is unknown)
  *
  * Cost: at most two lookups by hash and one of ops->find().
  */
@@ -323,40 +341,42 @@ PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank,
                                      uint64_t token, struct pmiwire_str *value);
 
 /**
- * @brief A local rank enters the Fence. When all ranks of all nodes have entered, the exchange
+ * @brief Let a local rank enter the Fence. When all ranks of all nodes have entered, the exchange
  *        calls ops->done(), possibly within this call.
- * @param rank  local, or PMIWIRE_RANK_ALL
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is), PMIWIRE_EGONE
+ * @param rank  a local rank, or PMIWIRE_RANK_ALL
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (the rank, or with PMIWIRE_RANK_ALL some rank, has entered
+ *         already), PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank);
 
 /**
- * @brief A local rank gives its value to the Allgather. When all have, the exchange calls
- *        ops->pairs() and ops->done().
- * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
+ * @brief Let a local rank enter the Allgather with its value. When all ranks of all nodes have
+ *        entered, the exchange calls ops->pairs() and ops->done().
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (the rank has entered already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
                                            struct pmiwire_str value);
 
 /**
- * @brief During ops->pairs(): the number of pairs that the collective brings in all calls, this
- *        node's own included, so that you can make room for all of them.
+ * @brief Get the number of pairs that the present collective brings in all calls of ops->pairs(),
+ *        this node's included. Call it within ops->pairs(), to make room for all of them.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
 /**
- * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which
- *        may call this.
+ * @brief Get the length of the longest value of the last Allgather, in bytes. It is valid from the
+ *        first ops->pairs() of that Allgather on, within which you may call this.
  */
 PMIWIRE_API uint32_t pmiwire_exchange_longest_value_bytes(const struct pmiwire_exchange *x);
 
 /**
- * @brief A local rank enters the Ring. The exchange calls ops->ringed() for each rank.
+ * @brief Let a local rank enter the Ring. When it ends, the exchange calls ops->ringed() for each
+ *        local rank.
  *
  * The ring has the order of nodes, and within a node the order of ranks.
- * @param left   for the left neighbour, which gets it as its `right`
- * @param right  for the right neighbour, which gets it as its `left`
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
+ * @param left   value for the left neighbour, which gets it as its `right`
+ * @param right  value for the right neighbour, which gets it as its `left`
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (the rank has entered already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
                                       struct pmiwire_str left, struct pmiwire_str right);
@@ -365,33 +385,37 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  * @brief Report that a local rank is gone.
  *
  * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on
- *   others after this node's next tick.
- * - Other nodes' Gets that wait for the rank end after that tick and one of their own.
+ *   other nodes after this node's next tick.
+ * - Other nodes' Gets that wait for the rank end after that tick and one tick of their own.
  * - The rank's own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
- * @return 0, -EINVAL (not local, or why)
+ * @return 0, -EINVAL (the rank is not local, or `why` is wrong), or the reason why the exchange has
+ *         failed
  *
- * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives than
- * every rank gone before it, one frame on each link of the tree with the next tick.
+ * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives of some
+ * kind than every rank that was gone before it, the next tick sends one frame on each link of the
+ * tree.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
 /**
- * @brief The rank that makes collectives of a kind end with PMIWIRE_EGONE.
+ * @brief Get the rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*
- * @return a rank of any node; if several are gone, one of them, which may differ between nodes. -1:
- *         the collective in progress, or the next one, can complete
+ * @return a rank of any node. If several are gone, it is one of them, and nodes may return
+ *         different ones. -1: as far as this node knows, the collective in progress, or the next
+ *         one, can complete
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
 
 /**
- * @brief The rank whose end made a waiting Get end with PMIWIRE_ENOENT. For use in
- *        ops->got(), and right after pmiwire_exchange_get().
+ * @brief Get the rank whose end made a waiting Get end with PMIWIRE_ENOENT. For use in
+ *        ops->got(), and directly after pmiwire_exchange_get().
  *
- * If the Get names no source: the last rank that could have put the key.
+ * If the Get names a source, it is that rank. Otherwise it is the last rank that could have put the
+ * key.
  * @param[out] why  PMIWIRE_GONE_*
  * @return a rank; -1: no rank is the cause
  */
@@ -403,59 +427,66 @@ PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *
  * @{
  */
 /**
- * @brief Hand over a frame. The call checks all of it before it uses a part.
+ * @brief Hand over a frame. The call checks the whole frame before it uses any part.
+ *
+ * After PMIWIRE_EPROTO and PMIWIRE_EVERSION nothing has changed. Report the frame, and drop it or
+ * the link.
  * @param node  the link's authenticated peer
  * @param data  the frame, any alignment; not kept
- * @return 0; PMIWIRE_EPROTO (malformed, or of another node or job: nothing has changed; report it,
- *         and drop the frame or the link), PMIWIRE_EVERSION (of another byte order or version);
- *         -ENOMEM and others: the exchange has failed with this error
+ * @return 0; PMIWIRE_EPROTO (malformed, or of another node or job); PMIWIRE_EVERSION (of another
+ *         byte order or version); -ENOMEM and others: the exchange has failed with this error
  */
 PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data,
                                        size_t n);
 
 /**
- * @brief Report that the queue to a node has room again, after ops->send() returned 1. Otherwise a
- *        no-op.
- * @return 0, -EINVAL (no other node), or why the exchange has failed
+ * @brief Report that the queue to a node has room again, after ops->send() returned 1. Otherwise
+ *        the call is a no-op.
+ * @return 0, -EINVAL (not another node), or the reason why the exchange has failed
  */
 PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node);
 
 /**
- * @brief End the exchange: a node is lost, or a reason of your own. A second call is ignored.
+ * @brief End the exchange: a node is lost, or for a reason of your own. A second call is ignored.
  *
- * Completes every pending token and collective with rc, which later calls return too. Notifies the
- * neighbours in the tree, which pass the notice on. So every node learns of a loss if each node
- * reports the loss of its own neighbours: the parent, (node - 1) / arity, and the children, arity *
- * node + 1 to arity * node + arity. Keep links to those, and set opts.arity.
+ * Every pending Get and every collective in progress ends with rc. Later calls return it too. The
+ * call notifies the neighbours in the tree, which pass the notice on. So it suffices that each node
+ * reports the loss of its own neighbours: all nodes learn of it. The neighbours are the parent,
+ * (node - 1) / arity, and the children, arity * node + 1 to arity * node + arity. Keep links to
+ * those. pmiwire_exchange_arity() returns the default arity.
  * @param rc    negative; PMIWIRE_ELOST: `node` is lost
  * @param node  the lost node; ignored with another rc
- * @return 0, -EINVAL
+ * @return 0, -EINVAL (rc is not negative, or `node` is not another node)
  */
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, for example twice a second. It serves opts.wait_ns, notices to other nodes
- *        of ranks that are gone, and Gets that wait for ranks of other nodes.
+ * @brief Set the time, for example twice a second.
+ *
+ * The call ends Gets that have waited for opts.wait_ns. It notifies other nodes of ranks that are
+ * gone. If a Get waits for a rank of another node, it asks that node whether the rank is gone.
  * @param now_ns  any monotonic clock
- * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, a Get that has
- *       waited since an earlier tick sends one frame to its source's node, by the tree.
+ * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, each Get that has
+ *       waited since an earlier tick sends one frame along the tree, to the node of the rank that
+ *       it waits for. Consecutive Gets that wait for one rank share a frame.
  */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
 /** @} */
 
 /**
- * @brief The arity of the tree of n_nodes where opts.arity is 0: to know a node's neighbours.
- * @return 2 to 4
+ * @brief Get the arity that the exchange chooses for n_nodes if opts.arity is 0. It determines a
+ *        node's neighbours in the tree.
+ * @return 2, 3 or 4
  * @threads MT-Safe.
  */
 PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
 
 /**
- * @brief Walk a block.
- * @param block  of `bytes` bytes, not trusted
- * @param pos    0 to begin with; the library's
+ * @brief Get the next pair of a block.
+ * @param block  `bytes` bytes, not trusted
+ * @param pos    set it to 0 before the first call; the calls advance it
  * @param[out] pair  points into the block
- * @return 1: a pair; 0: the end; PMIWIRE_EPROTO, PMIWIRE_EVERSION
+ * @return 1 (a pair), 0 (the end), PMIWIRE_EPROTO, PMIWIRE_EVERSION
  * @threads MT-Safe.
  */
 PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
@@ -469,8 +500,8 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MIN_FRAME_BYTES 4096u     /**< least that opts.max_frame_bytes may be */
 #define PMIWIRE_EXCHANGE_MAX_FRAME_BYTES 16777216u /**< most */
 /**
- * key + value of a pair, or a value of a Ring or an Allgather, have at most max_frame_bytes less
- * this
+ * max_frame_bytes minus this is the most for key and value of a pair together, and for a value of a
+ * Ring or an Allgather
  */
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
 #define PMIWIRE_EXCHANGE_MAX_KEY_BYTES   2047u
@@ -511,14 +542,15 @@ struct pmiwire_stats_exchange {
     uint64_t n_puts; /**< by local ranks; so are the next four */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
-    uint64_t n_requests;    /**< GET frames that began here */
-    uint64_t n_joined;      /**< Gets that queued up behind one */
+    uint64_t n_requests;    /**< Gets for which this node sent a request */
+    uint64_t n_joined;      /**< Gets that queued behind an earlier request for their key */
     uint64_t n_stale;       /**< copies that a Get found too old */
     uint64_t n_fences;      /**< completed */
     uint64_t payload_bytes; /**< keys and values that Fences and Allgathers have brought, this
                                node's among them */
-    uint64_t n_keys;        /**< held now: own ones, those that this node is the home of, and
-                               copies */
+    uint64_t n_keys;        /**< keys held now: those that local ranks have put, those whose home
+                               is this node, copies of others, and those for which a Get waits;
+                               without ops->find also all keys that Fences have brought */
     uint64_t n_waiting;     /**< Gets waiting now, other nodes' among them */
     uint64_t bytes;         /**< memory held now */
     uint64_t peak_bytes;

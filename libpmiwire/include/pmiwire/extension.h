@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file extension.h
- * @brief This project's extra fields, which other peers skip: a server offers more in them, and a
- *        client asks for it.
+ * @brief Extra fields of this project. With them a server offers extensions, and a client requests
+ *        one. Peers that do not know the fields skip them.
  *
- * PMI's clients and servers skip fields that they do not know, within a narrow grammar
- * (pmiwire_enc_extra() keeps to it). So a server advertises its extensions in answers that it sends
- * anyway: a client that knows a field may use the extension, and other clients never notice. A
- * client sends a request that PMI does not define only to a server that has advertised it. Other
- * servers would end the job, or never answer. libpmiwire/WIRE.md has the table of these fields, and
- * their values.
+ * PMI's clients and servers skip fields that they do not know, within a narrow grammar.
+ * pmiwire_enc_extra() keeps to it. libpmiwire/WIRE.md has a table of the fields and their values.
  *
- * The client session and the server engine use PMIWIRE_EXT_BYTES by themselves, once the server has
- * advertised it: keys and values then hold any bytes, on both wires.
+ *  - A server advertises its extensions in answers that it sends anyway. A client that knows a
+ *    field may use the extension. Other clients ignore it.
+ *  - A client sends a request that PMI does not define only to a server that has advertised it.
+ *    Other servers would end the job, or never answer.
+ *  - PMIWIRE_EXT_BYTES needs no code of yours in client or server. If you have advertised it with
+ *    pmiwire_server_advertise(), and the client session was made with PMIWIRE_CLIENT_EXTENSIONS,
+ *    keys and values may hold any bytes on both wires.
  *
  *     pmiwire_client_query(c, &info);                       // client: advertised at init?
  *     if (info.ext[PMIWIRE_EXT_TABLE].ptr) …attach to it…
@@ -41,7 +42,7 @@ extern "C" {
 #define PMIWIRE_EXT_TABLE_END 3u /**< `fp-table-end`, in the answer to a fence */
 #define PMIWIRE_EXT_CLIENT    4u /**< `fp-client`, in init */
 #define PMIWIRE_EXT_ARRAY     5u /**< `fp-array`, in the answer to an Allgather */
-#define PMIWIRE_EXT_EXCHANGE  6u /**< `fp-exchange`, in the answer to init: those below are known */
+#define PMIWIRE_EXT_EXCHANGE  6u /**< `fp-exchange`, in the answer to init: 7 to 14 are supported */
 #define PMIWIRE_EXT_HINT      7u /**< `fp-hint`, in a put */
 #define PMIWIRE_EXT_GET       8u /**< `fp-get`, in a get */
 #define PMIWIRE_EXT_SRC       9u /**< `fp-src`, in a get */
@@ -55,8 +56,8 @@ extern "C" {
 /** @} */
 
 /**
- * Most bytes of all fields that one answer advertises, names included: the answer then stays within
- * the grammar.
+ * Most bytes of all fields that one answer advertises, names included. So the answer stays within
+ * the grammar that other clients can read.
  */
 #define PMIWIRE_EXT_MAX_BYTES 500u
 
@@ -65,7 +66,7 @@ extern "C" {
  * @param msg  decoded
  * @param ext  PMIWIRE_EXT_*
  * @param out  its value, in the buffer that was decoded
- * @return 0; PMIWIRE_EMISSING also in a message that may not carry it
+ * @return 0; PMIWIRE_EMISSING: the message does not have the field, or its command may not carry it
  *
  * MT-Safe.
  */

@@ -7,14 +7,13 @@
  *     item    = block / "[" block *( "," block ) "]x" number
  *     block   = "(" first-node "," n-nodes "," ppn ")" / node
  *
- * A block `(f,n,p)` places p ranks on each of the nodes f, f+1, … f+n-1, in
- * rank order; a bare number k is (k,1,1); `[…]xN` repeats its blocks N times.
- * The list is repeated from its first block until every rank has its node.
+ *  - A block `(f,n,p)` places p ranks on each of the nodes f, f+1, … f+n-1, in rank order.
+ *  - A bare number k means (k,1,1). `[…]xN` repeats its blocks N times.
+ *  - Readers repeat the list from its first block until every rank has its node.
  *
- * Two grammars are in use. The classic one has triples only; MPICH 4.1 added bare numbers and
- * repetition, and MPICH 4.0 crashes with a double free when it meets them. So the encoder writes
- * triples by default, and the parser reads both. The parser accepts spaces; the encoder writes
- * none.
+ * Two grammars are in use. The classic one has triples only. MPICH 4.1 added bare numbers and
+ * repetition; MPICH 4.0 crashes with a double free when it reads them. You choose which grammar the
+ * encoder writes; the parser reads both. The parser accepts spaces. The encoder writes none.
  *
  *     pmiwire_mapping_parse(text, NULL, 0, &n_blocks, NULL);           // PMIWIRE_ENOBUF: how many
  *     pmiwire_mapping_parse(text, blocks, n_blocks, &n_blocks, &err);
@@ -46,13 +45,13 @@ extern "C" {
 /** Also bare numbers and `[…]xN`: MPICH 4.1 and later only. */
 #define PMIWIRE_MAPPING_EXTENDED 1u
 
-/** ppn ranks on each of n_nodes nodes from first_node on; repeats: see `group`. */
+/** A block: ppn ranks on each of n_nodes nodes from first_node on. */
 struct pmiwire_mapping_block {
     uint32_t first_node;
     uint32_t n_nodes;
     uint32_t ppn;
-    uint32_t group_len; /**< in the first block of a `[…]xN`: how many blocks it holds; else 0 */
-    uint32_t group_rep; /**< there: N; else 0 */
+    uint32_t group_len; /**< in the first block of a `[…]xN`: its number of blocks; else 0 */
+    uint32_t group_rep; /**< in the first block of a `[…]xN`: N; else 0 */
 };
 
 /**
@@ -60,17 +59,17 @@ struct pmiwire_mapping_block {
  *
  * @param text        the attribute's value
  * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
- * @param cap         entries there
- * @param n_blocks    how many were found (also when cap is too small)
- * @param err         with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE its `offset` is that of the
- *                    offending token, block or item, bytes from text.ptr; may be NULL
- * @return 0, PMIWIRE_EMAPPING, PMIWIRE_EMAPSIZE (a number over
- *         PMIWIRE_MAPPING_MAX, a node not below it, or a list that covers more ranks than
- *         that), PMIWIRE_ENOBUF (n_blocks says how many are needed), or -EINVAL (a NULL
- *         that is not allowed)
+ * @param cap         entries of blocks
+ * @param n_blocks    how many blocks the mapping has, also when cap is too small
+ * @param err         may be NULL. With PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE its `offset` is that
+ *                    of the wrong token, block or item, in bytes from text.ptr
+ * @return 0; PMIWIRE_EMAPPING (a syntax error); PMIWIRE_EMAPSIZE (a number is above
+ *         PMIWIRE_MAPPING_MAX, a node is not below it, or the list covers more ranks than that);
+ *         PMIWIRE_ENOBUF (cap is below n_blocks); -EINVAL (a NULL that is not allowed)
  *
- * A zero for n-nodes, ppn or N is a syntax error: such a list might place no rank. MT-Safe.
- * Allocates nothing. Cost: two passes over the text, one to check and one to store.
+ * A zero for n-nodes, ppn or N is a syntax error: such a list might place no rank.
+ *
+ * MT-Safe. Allocates nothing. Cost: two passes over the text, one to check and one to store.
  */
 PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block *blocks,
                                       uint32_t cap, uint32_t *n_blocks, struct pmiwire_error *err);
@@ -91,11 +90,16 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
 /**
  * @brief Write the mapping of a job.
  *
- * Merges equal runs on consecutive nodes into one triple, folds the whole list to its smallest
- * period, as cyclic placements have, and in the extended grammar uses bare numbers and `[…]xN` of
- * up to 16 blocks where they are shorter. The list relies on readers that repeat it and stop at the
- * size of the job: one node is `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it,
- * and the last block may name more ranks than are left.
+ * The call shortens the text:
+ *
+ *  - It merges equal runs of ranks on consecutive nodes into one triple.
+ *  - It writes only the smallest period of the list, which cyclic placements have. Readers repeat
+ *    it.
+ *  - In the extended grammar it writes bare numbers, and `[…]xN` of up to 16 blocks, where they are
+ *    shorter.
+ *
+ * Readers stop at the size of the job. So one node is `(vector,(f,1,1))` for any number of ranks,
+ * as Hydra 4.0 writes it, and the last block may name more ranks than are left.
  *
  * @param node_of  array of n_ranks: node of each rank, in rank order, each below
  *                 PMIWIRE_MAPPING_MAX
@@ -103,12 +107,13 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  * @param grammar  PMIWIRE_MAPPING_CLASSIC or PMIWIRE_MAPPING_EXTENDED
  * @param max_len  longest text that the reader accepts, without NUL, bytes: for MPICH 4.0
  *                 PMIWIRE_MAPPING_MPICH40_BYTES
- * @param out      the text and a NUL
- * @param cap      bytes there
- * @return its length without NUL, PMIWIRE_EMAPSIZE when it is longer than
- *         max_len (then publish no mapping at all: every reader falls back to comparing host names,
- *         whereas an empty value crashes MPICH 4.0), PMIWIRE_ENOBUF, -EINVAL, or -ENOMEM. `out` is
- *         untouched on failure
+ * @param out      the text and a NUL; untouched on failure
+ * @param cap      bytes of out
+ * @return length of the text without NUL; PMIWIRE_EMAPSIZE (it is longer than max_len);
+ *         PMIWIRE_ENOBUF; -EINVAL; -ENOMEM
+ *
+ * After PMIWIRE_EMAPSIZE publish no mapping at all: every reader then compares host names instead.
+ * Do not publish an empty one: it crashes MPICH 4.0.
  *
  * MT-Safe. Allocates 12 bytes a rank with calloc() and frees them. Cost: O(n_ranks) for the classic
  * grammar, a small multiple of it for the extended one.

@@ -3,11 +3,16 @@
  * @file profile.h
  * @brief What each real peer can carry, as measured, so that no value is truncated silently.
  *
- * Every PMI implementation truncates, mangles or crashes on something that another one writes:
- * Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value, MPICH's parser drops
- * backslashes, most PMI-2 parsers stop a value at its first `;`, and a PMI-1 line over 1,023 bytes
- * desynchronises MPICH 4.0. A profile lists such limits; an encoder with a profile refuses such a
- * message, with an error that names the limit.
+ * Every PMI implementation truncates, mangles or crashes on something that another one writes. For
+ * example:
+ *
+ *  - Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value.
+ *  - MPICH's parser drops backslashes.
+ *  - Most PMI-2 parsers stop a value at its first `;`.
+ *  - After a PMI-1 line over 1,023 bytes MPICH 4.0 loses the framing.
+ *
+ * A profile lists such limits of one peer. An encoder with a profile refuses a message that breaks
+ * them, with an error that names the limit.
  */
 #ifndef PMIWIRE_PROFILE_H
 #define PMIWIRE_PROFILE_H
@@ -31,13 +36,13 @@ extern "C" {
 #define PMIWIRE_PEER_SEMICOLON_V2     32u   /**< PMI-2: reads `;;` as `;` */
 #define PMIWIRE_PEER_SEMICOLON_V1     64u   /**< PMI-1: `;` is an ordinary byte */
 #define PMIWIRE_PEER_EXTENDED_MAPPING 128u  /**< reads MPICH 4.1's mapping grammar */
-#define PMIWIRE_PEER_VALUE_LAST       256u  /**< PMI-1: reads all behind `value=` as the value */
+#define PMIWIRE_PEER_VALUE_LAST       256u  /**< PMI-1: the value runs to the end of the line */
 #define PMIWIRE_PEER_V1_2             512u  /**< understands PMI 1.2 (barriers of groups) */
 #define PMIWIRE_PEER_SPACES_V2        2048u /**< PMI-2 values may hold spaces */
 #define PMIWIRE_PEER_8BIT             1024u /**< bytes 128 to 255 arrive as they were sent */
-/** extra fields (pmiwire_enc_extra()) may be in messages of any length that it reads */
+/** messages with extra fields (pmiwire_enc_extra()) may be as long as others */
 #define PMIWIRE_PEER_LONG_EXTRA 4096u
-/** PMI-2: control bytes but NUL, and 127 to 255, arrive as they were sent */
+/** PMI-2: control bytes except NUL, and 127 to 255, arrive as they were sent */
 #define PMIWIRE_PEER_RAW_V2 8192u
 /** @} */
 
@@ -56,10 +61,12 @@ struct pmiwire_profile {
 };
 
 /**
- * @brief Find a profile by name: "portable" (carried by all of them), "any-server" (carried by
- *        every server), "mpich-4.0", "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
- *        "hydra-main", "slurmstepd", "fencepost" (servers).
- * @return NULL when there is none. MT-Safe.
+ * @brief Find a profile by name.
+ *
+ *  - "portable": what all of them can carry; "any-server": what all servers can carry
+ *  - clients: "mpich-4.0", "mpich-main", "slurm-libpmi2", "flux"
+ *  - servers: "hydra-4.0", "hydra-main", "slurmstepd", "fencepost" (this project's)
+ * @return the profile; NULL: no such name. MT-Safe.
  */
 PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_find(const char *name);
 
