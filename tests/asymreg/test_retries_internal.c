@@ -28,6 +28,7 @@ static const struct asymreg_transport_ops *lower;
 static struct {
     int full;             /* so many operations find a full queue */
     int put, get, unpack; /* result of the next one */
+    int stale_from;       /* puts from this one on (from 1) have a stale handle */
     int reborn;           /* the table is of another context */
     int late;             /* puts are complete at the next progress */
     int dead;
@@ -42,6 +43,7 @@ static unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
 static ssize_t blob_bytes;
 static char memory[8192];
 static uint32_t more_caps;
+static uint64_t max_op_bytes;
 
 static int take(int *rc)
 {
@@ -57,6 +59,7 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
 
     caps->flags &= ~(uint32_t)(ASYMREG_CAP_MAP | ASYMREG_CAP_WHOLE_SPACE);
     caps->flags |= more_caps;
+    caps->max_op_bytes = max_op_bytes;
     return rc;
 }
 
@@ -104,6 +107,8 @@ static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
     if (fault.full && fault.full--)
         return -EAGAIN;
     rc = take(&fault.put);
+    if (fault.stale_from && fault.n_puts >= fault.stale_from)
+        rc = ASYMREG_ESTALE;
     if (rc == 0)
         rc = lower->put(t, ep, rkey, addr, src, bytes, local, NULL);
     if (!fault.late)
@@ -242,6 +247,35 @@ static void handle_is_revoked(void **state)
     fault.get = -EIO;
     assert_int_equal(put_byte(id, "4"), -EIO);
     assert_int_equal(fault.n_puts, 2);
+}
+
+/* An operation in pieces, whose region goes between two of them: ASYMREG_ESTALE would promise that
+ * nothing was copied. */
+static void region_goes_in_the_middle(void **state)
+{
+    struct asymreg_worker *other;
+    struct asymreg_context *piecewise;
+    asymreg_id id = expose();
+
+    max_op_bytes = 8;
+    piecewise = context(64);
+    max_op_bytes = 0;
+    assert_int_equal(asymreg_import(piecewise, PE, blob, (size_t)blob_bytes, NULL), 0);
+    assert_int_equal(asymreg_worker_create(piecewise, &other), 0);
+    fault.stale_from = 2;
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, id, "0123456789abcdef", 16),
+                     ASYMREG_ERANGE);
+    assert_true(fault.n_puts == 3 && memcmp(memory, "01234567\0", 9) == 0);
+    fault.stale_from = 1;
+    fault.n_puts = 0;
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, id, "fedcba9876543210", 16),
+                     ASYMREG_ESTALE);
+    assert_true(memory[0] == '0');
+    fault.stale_from = 0;
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, id, "fedcba9876543210", 16), 0);
+    assert_memory_equal(memory, "fedcba9876543210", 16);
+    asymreg_worker_destroy(other);
+    asymreg_close(piecewise);
 }
 
 /* The copy of the table has a region whose segment is gone, and another one is in its place. */
@@ -404,6 +438,7 @@ int main(void)
         TEST(table_of_a_dead_peer),
         TEST(completes_late),
         TEST(handle_is_revoked),
+        TEST(region_goes_in_the_middle),
         TEST(segment_has_changed),
         TEST(segment_changes_for_ever),
         TEST(table_changes_for_ever),

@@ -33,8 +33,9 @@
  *      memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
  *      ASYMREG_CAP_REVOKE rules this out, and so does asymreg_unregister_drain(). With others,
  *      unregister, notify the peers, and wait for their answer before you reuse the memory.
- *   -# An operation that fails in the middle (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
- *      ASYMREG_SPLIT) may have copied a part.
+ *   -# An operation that fails in the middle may have copied a part. It then returns
+ *      ASYMREG_EFAULT, ASYMREG_EPEER or ASYMREG_ERANGE. ASYMREG_ERANGE can come from the middle
+ *      only with ASYMREG_SPLIT, or if the operation is longer than the transport's max_op_bytes.
  *
  * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
  * those in flight. A peer that is stopped (SIGSTOP) does not delay a one-sided transport.

@@ -237,6 +237,14 @@ static int op_run_piece(struct asymreg_worker *w, struct link *l, struct asymreg
     return op_progress(w, l, rkey, op, mem, use, rc);
 }
 
+/* These three promise that nothing was copied. */
+static int op_refusal(int rc, int copied)
+{
+    if (copied && (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE || rc == ASYMREG_EACCES))
+        return ASYMREG_ERANGE;
+    return rc;
+}
+
 static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
 {
     const struct asymreg_context *c = w->context;
@@ -254,12 +262,8 @@ static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
             if (rc == 0)
                 op.bytes = t.region.last - op.raddr + 1;
         }
-        /* These three promise that nothing was copied. */
-        if (copied && split &&
-            (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE || rc == ASYMREG_EACCES))
-            rc = ASYMREG_ERANGE;
         if (rc < 0)
-            return link_refusal(l, rc);
+            return link_refusal(l, op_refusal(rc, copied));
         if (c->caps.max_op_bytes && op.bytes > c->caps.max_op_bytes)
             op.bytes = c->caps.max_op_bytes;
         if (op.req) /* which has room for one piece, the last */
@@ -274,7 +278,7 @@ static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
             continue;
         }
         if (rc < 0)
-            return link_note_death(l, rc);
+            return link_note_death(l, op_refusal(rc, copied));
         op.raddr += op.bytes;
         op.buf = op.buf ? op.buf + op.bytes : NULL;
         left -= op.bytes;
