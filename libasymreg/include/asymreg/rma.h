@@ -70,8 +70,7 @@
  *     memory with ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
- * get; refresh and retry) and 5 (atomics); identifiers, permissions and errors are
- * ours.
+ * get; refresh and retry) and 5 (atomics). Identifiers, permissions and errors are ours.
  */
 #ifndef ASYMREG_RMA_H
 #define ASYMREG_RMA_H

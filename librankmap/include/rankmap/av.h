@@ -77,7 +77,9 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    uint64_t tag; /**< right-aligned: 0 to 2^(bits of tag_mask) - 1, 2^32 - 1, 2^64 - 1 */
+    /** right-aligned. Its most bits: with entries of 8 bytes those of tag_mask, of 12 bytes 32, of
+     * 16 bytes 64 */
+    uint64_t tag;
 };
 
 /** A process group. */
@@ -96,7 +98,8 @@ struct rankmap_av_group {
  *         -EINVAL (NULL; entry_bytes; a tag_mask of all 64 bits, or one that is not 0 with entries
  *         that have not 8 bytes)
  *
- * One mmap() without commitment. Destroy with rankmap_av_destroy().
+ * The call reserves the range by one mmap(), which takes no memory. Destroy the vector with
+ * rankmap_av_destroy().
  */
 RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
 
@@ -192,8 +195,12 @@ RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64
 RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
 /**
- * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). The flat id of
- *        (pgid, lpid) is the group's base + lpid. @cost O(groups)
+ * @brief Get the group with a pgid. The flat id of (pgid, lpid) is the group's base + lpid.
+ * @param av     the vector
+ * @param id     pgid
+ * @param group  filled in
+ * @return 0, or RANKMAP_ENOENT (never added, or retired)
+ * @cost O(groups)
  */
 RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);

@@ -75,12 +75,12 @@ extern "C" {
 #define RANKMAP_MASK_SLOW 1u
 
 /**
- * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo
- * 2^64.
+ * A map bound to an array. rankmap_lookup_init() fills it in; it may be copied. Arithmetic is
+ * modulo 2^64. o is the offset of the map's model: see map.h.
  */
 struct rankmap_lookup {
-    /** base in RANKMAP_FORM_AFFINE; else a number such that guard + r·step has its highest bit
-     * set */
+    /** with RANKMAP_FORM_AFFINE the same as base; else a number such that guard + r·step has its
+     * highest bit set for every rank r */
     uint64_t guard;
     uint64_t base;     /**< address of the entry of id o */
     uint64_t step;     /**< bytes from rank to rank; 0 with a table */
