@@ -381,8 +381,8 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @return see above
  *
  * Cost: one lookup and the transport's put. After the first use of the segment, the call allocates
- * nothing and takes no lock, with two exceptions over UCX: a put of more than 64 bytes that UCX
- * sends as a message allocates a copy of the bytes, and with ASYMREG_UCX_THREAD the call takes a
+ * nothing and takes no lock. There are two exceptions over UCX: if UCX sends a put of more than 64
+ * bytes as a message, the call allocates a copy of the bytes; with ASYMREG_UCX_THREAD it takes a
  * lock.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,

@@ -187,13 +187,17 @@ struct rankmap_index;
 /**
  * @brief Make the inverse of a map.
  *
- * For a map whose rankmap_rank() is *quick*, the index stores nothing, and calls that. Quick are:
- * regular maps of one or two levels, or whose strides nest; bitmap and elias-fano; runs that
- * ascend, or up to 8 runs; and maps of up to 8 ranks that are no views.
+ * For a *quick* map the index stores nothing, and calls rankmap_rank(). Quick maps are no views,
+ * and are
  *
- * For any other map the index takes 4 bytes for each id of the range, if the range is at most 4
- * times the size; else it is a hash table of 12 to 16 bytes a rank. If ids are chosen so that they
- * fall into one bucket, a query is a binary search in that bucket instead of one step.
+ *   - regular, with one or two levels, or with strides that nest;
+ *   - bitmap or elias-fano;
+ *   - runs that ascend, or up to 8 runs;
+ *   - irregular maps of up to 8 ranks.
+ *
+ * For any other map the index is an array of 4 bytes for each id of the range, if the range is at
+ * most 4 times the size. Else it is a hash table of 12 to 16 bytes a rank. If ids are chosen so
+ * that they fall into one bucket, a query is a binary search in that bucket instead of one step.
  *
  * @param map        a group; the index keeps a reference
  * @param allocator  or NULL

@@ -89,9 +89,11 @@ struct rankmap_opts {
  *   - RANKMAP_EDUP: two ranks with the same id
  *   - the codes that the function's own comment adds
  *
- * A formula whose ids are in range still fails with RANKMAP_ERANGE if one of its digits alone could
- * move an id by 2^40, if its offset is beyond ±2^45, or if rank 0 lies inside a block of more than
- * 2^31 ranks.
+ * A formula whose ids are in range still fails with RANKMAP_ERANGE if
+ *
+ *   - one of its digits alone could move an id by 2^40,
+ *   - its offset is beyond ±2^45, or
+ *   - rank 0 lies inside a block of more than 2^31 ranks, not at its beginning.
  * @{
  */
 

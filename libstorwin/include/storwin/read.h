@@ -26,10 +26,11 @@ extern "C" {
  *     reads it. So the call compares the checksum of its copy with the one in the commit's record.
  *     If they differ and the records have changed, the call begins again. If they differ and no
  *     record has changed, the file is damaged.
- *   - After 16 attempts the call fails with STORWIN_EBUSY. How often a writer overwrites old
- *     commits: with STORWIN_ATOMIC_JOURNAL when the journal is full; with STORWIN_ATOMIC_AUTO also
- *     when 40 % or more has changed; with STORWIN_ATOMIC_SLOTS each commit overwrites the oldest of
- *     `storage_alloc_generations` commits. A larger number gives slow readers more time.
+ *   - After 16 attempts the call fails with STORWIN_EBUSY. A writer overwrites old commits
+ *       - with STORWIN_ATOMIC_JOURNAL: when the journal is full;
+ *       - with STORWIN_ATOMIC_AUTO: also when 40 % or more has changed;
+ *       - with STORWIN_ATOMIC_SLOTS: in each commit, the oldest of `storage_alloc_generations`
+ *         commits. A larger number gives slow readers more time.
  *   - A reader sees a commit as soon as its record is in the file. That is shortly before
  *     storwin_commit() returns, and also if that call then fails to flush the record. A power cut
  *     at that moment may undo such a commit.
