@@ -61,9 +61,9 @@
  *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),
- * sections III-B and III-C. Negative strides, inner strides and phases, the closed forms of
- * composition, flat ids, views of limited pinning, runs, frames and sorted sets, and the algebra
- * with its inverse are ours.
+ * sections III-B and III-C. These are ours: negative strides, inner strides and phases; the rules
+ * of composition; flat ids; views that keep no large table alive; runs, frames and sorted sets; the
+ * calls on groups and the inverse.
  */
 #ifndef RANKMAP_H
 #define RANKMAP_H

@@ -184,8 +184,8 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct as
  * @brief Free a worker, after a flush of its operations. NULL is allowed. In a child of the process
  *        that opened the context this is a no-op.
  *
- * The flush has no limit. Over UCX it waits while a peer with operations in flight is stopped:
- * asymreg_forget() that peer first.
+ * The flush has no time limit. Over UCX it waits while a peer with operations in flight is stopped:
+ * call asymreg_forget() of that peer first.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */
@@ -628,7 +628,7 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param pe      the peer
  * @param raddr   address there
  * @param id      registration meant, or ASYMREG_ANY
- * @param bytes   length; 0: any part
+ * @param bytes   length; 0: only `raddr` must lie in the region
  * @param need    permissions needed, or 0
  * @param region  receives the region; or NULL
  * @param err     on failure: the range, the bounds and permissions of the region there, and the

@@ -200,7 +200,7 @@ struct asymreg_mem_desc {
  * of SIGBUS if it breaks the promise.
  */
 #define ASYMREG_MEM_TRUSTED 2u
-/** Peers `map` this memory and store into it: see asymreg_unregister_drain(). With
+/** Peers `map` this memory and store into it: see asymreg_unregister_drain(). Used only with
  * ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
 
@@ -351,8 +351,9 @@ struct asymreg_transport_ops {
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op);
     /**
-     * Required. Completes, at the target, every operation begun on `ep` (NULL: on all endpoints),
-     * without waiting. Returns 0: done; ASYMREG_PENDING: the caller calls `progress`, then `flush`
+     * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
+     * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the caller calls
+     * `progress`, then `flush`
      * again, until `flush` returns 0 or an error. The error is the first one of the implicit
      * operations, reported once.
      */

@@ -23,8 +23,8 @@
  *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks before
  *
  * Results have MPI's order. The set operations compute the result from the parameters if each map
- * is affine (offset + stride·rank) or consists of few runs. Otherwise each takes time linear in the
- * sizes, with a scratch index of the other map.
+ * is affine (offset + stride·rank) or consists of few runs. Otherwise an operation takes time
+ * linear in the sizes, and makes a scratch index of one of the maps.
  *
  * A map with duplicate ids (RANKMAP_ALLOW_DUPLICATES) is no group. All functions except
  * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for
@@ -106,7 +106,7 @@ struct rankmap_member {
  *
  * @param parent     a group; a view keeps a reference to it
  * @param members    array of n_members; each rank of the color once
- * @param n_members  their number
+ * @param n_members  number of members
  * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
  * @param opts       NULL: defaults
  * @param out        the map; the empty one if no member has the color
@@ -242,7 +242,7 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 
 /**
- * @brief MPI_Group_union(): all of a, then those of b that a does not have.
+ * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
@@ -254,7 +254,7 @@ RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct
                               struct rankmap **out);
 
 /**
- * @brief MPI_Group_intersection(): those of a that b has too, in the order of a.
+ * @brief MPI_Group_intersection(): the processes of a that b has too, in the order of a.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
@@ -266,7 +266,7 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
                                      const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
- * @brief MPI_Group_difference(): those of a that b does not have, in the order of a.
+ * @brief MPI_Group_difference(): the processes of a that b does not have, in the order of a.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map

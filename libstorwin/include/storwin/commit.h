@@ -61,8 +61,8 @@ extern "C" {
  *     storwin_file_query() returns the length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The window locks the file until it is freed, and as long as a child of fork() holds its
- *     descriptors. No other window, with commits or without, can open the file then. (Windows
+ *   - The window locks the file until the window is freed, and as long as a child of fork() holds
+ *     its descriptors. No other window, with commits or without, can open the file then. (Windows
  *     without commits share a read lock.)
  *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
  *     to 10 s, then fails with STORWIN_EBUSY. If this process itself holds the lock, it fails at
@@ -141,9 +141,9 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * another number before the last window has decided: this may lose the previous commit.
  *
  * After a crash, open every window and take the smallest of their generations. Every window has
- * that generation, since the next one begins only after the last window has decided. Open windows
- * with another generation again, with storage_alloc_generation set to the smallest. Two cases are
- * the caller's errors:
+ * that generation, since the next one begins only after the last window has decided. If a window
+ * has another generation, open it again with storage_alloc_generation set to the smallest. Two
+ * cases are the caller's errors:
  *
  *   - A window still has another generation (storwin_query()). Then storage_alloc_generation had
  *     opened an older generation, and a crash came before every window had committed after that.
@@ -170,8 +170,9 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  * commit.
  *
  * A window has at most one asynchronous operation. Collect its result by storwin_commit_wait(), or
- * by storwin_commit_test() until that does not return STORWIN_PENDING. Before that, other calls on
- * the window that sync or commit return STORWIN_ESTATE, and storwin_free() returns STORWIN_EBUSY.
+ * by storwin_commit_test() until that does not return STORWIN_PENDING. Before that, other calls
+ * that sync, commit or revert the window return STORWIN_ESTATE, and storwin_free() returns
+ * STORWIN_EBUSY.
  *
  *     rc = storwin_commit_start(win, &err);
  *     while (rc == 0 && (rc = storwin_commit_test(win, &err)) == STORWIN_PENDING)

@@ -67,8 +67,8 @@ STORWIN_API int storwin_open_read(const struct storwin_opts *opts, struct storwi
 /**
  * @brief Bring a reader's copy to the newest commit.
  *
- * After a failure the copy is unchanged. After 1, storwin_base() and the length may have changed:
- * read them again.
+ * After a failure the copy is unchanged. After the result 1, storwin_base() and the length may have
+ * changed: read them again.
  *
  * @param win  a window of storwin_open_read()
  * @param err  detail on failure, or NULL

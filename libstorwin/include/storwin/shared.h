@@ -45,8 +45,8 @@ struct storwin_shared {
  * STORWIN_SHARED_NONCONTIG, each on a page of its own. If each segment has a file and there are no
  * gaps, every segment but the last non-empty one must be a multiple of the page size.
  *
- * The pager must be kernel. Factor and order divide the whole range; its memory part is the object
- * `shm_name`.
+ * The pager must be kernel. The options factor_ppb and order divide the whole range into a memory
+ * part and a storage part; the memory part is the object `shm_name`.
  *
  * storwin_base() returns this rank's segment. A sync of the whole window covers all segments;
  * storwin_shared_segment() returns the range of one.

@@ -17,8 +17,8 @@ extern "C" {
 /** Options of a window. Begin with storwin_opts_init(): some defaults are not 0. */
 struct storwin_opts {
     size_t size; /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    /** STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY, only STORWIN_MEMFD and
-     * the allocator of the options below have an effect */
+    /** STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY, of the options below only
+     * STORWIN_MEMFD and the allocator have an effect */
     uint32_t alloc_type;
     uint32_t order; /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
     /** path of a file or block device, not NULL for storage; read during the call only */
@@ -37,11 +37,11 @@ struct storwin_opts {
     /** STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD, STORWIN_RAW */
     uint32_t flags;
     uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
-    /** STORWIN_FACTOR_AUTO: most bytes of the memory part; 0: the memory available now, less an
-     * eighth */
+    /** with STORWIN_FACTOR_AUTO: the largest size of the memory part, bytes; 0: the memory
+     * available now, less an eighth */
     uint64_t memory_bytes;
-    /** STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0: a quarter of the
-     * available memory */
+    /** with STORWIN_PAGER_USER: the bytes that it may keep in memory, at least STORWIN_MIN_BUDGET;
+     * 0: a quarter of the available memory */
     uint64_t budget_bytes;
     const struct storwin_allocator *allocator; /**< for handles and tables; NULL: libc */
     uint32_t atomic;  /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
@@ -49,8 +49,8 @@ struct storwin_opts {
     /** with `atomic`: open the newest commit whose generation is at most this; 0: the newest of
      * all */
     uint64_t generation;
-    /** STORWIN_PAGER_USER: unit of reading and eviction: a power of 2 from 4,096 to 1,048,576;
-     * rounded up to a page, and down to a sixteenth of the budget; 0: by access_style */
+    /** with STORWIN_PAGER_USER: unit of reading and eviction, a power of 2 from 4,096 to 1,048,576.
+     * It is rounded up to a page, and down to a sixteenth of the budget. 0: by access_style */
     uint64_t block_bytes;
     /** with `atomic`: the caller's version number of the state's format, stored with the first
      * commit; 0: that of the file */
