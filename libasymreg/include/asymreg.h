@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file asymreg.h
- * @brief Remote memory by (PE, address): any registered address of any peer, no collective call, a
- *        million regions.
+ * @brief Put, get and update memory of another process by its number (the PE) and the ordinary
+ *        address there.
  *
- * A process opens a **context** and registers memory where and when it likes: malloc, stack, a
- * mapped file. It sends its **blob**, a few hundred bytes, to each peer once, by any means. A peer
- * imports the blob under a number of its choice, the **PE**, makes a **worker** for each thread,
- * and puts, gets and updates memory by its address in that process. The library finds the
- * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses
- * accesses that do not fit the registration. Peers take no part in operations, and the library
- * starts no thread.
+ * A process registers any memory at any time, without a collective call; a million regions are
+ * usual.
+ *
+ *   - A process opens a **context**, and registers memory where and when it likes: malloc, stack, a
+ *     mapped file. Each registration is a **region**.
+ *   - It sends its **blob**, a few hundred bytes, to each peer once, by any means.
+ *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
+ *     each thread, and puts, gets and updates memory by its address in the process that registered
+ *     it.
+ *   - For each operation the library finds the region in the peer's published table, or in a copy
+ *     that it keeps fresh. It refuses an access that does not fit the region.
+ *   - The peer takes no part in operations, and the library starts no thread.
  *
  * It is not an OpenSHMEM or MPI library, nor a launcher, nor an allocator.
  *

@@ -7,15 +7,18 @@
  * A communicator, team or group is a function from ranks to processes. Most runtimes store it as a
  * table, and nearly all of these tables are regular. librankmap stores the function.
  *
- *   - A process has a **flat id** of up to 40 bits: the paper's lpid; in a single world, its rank.
- *     All process groups share one flat range, in which the address vector gives each group a base.
- *     So one map can span groups (the paper's mlut models).
- *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank: a formula if
- *     the ids have one, else the smallest of several tables.
- *   - A **lookup** binds a map to an array of entries: 64 bytes of the caller's that turn a rank
- *     into an entry's address without touching the map.
- *   - A child's map is **composed** from its parent's map and the chosen ranks: two formulas
- *     compose to a formula.
+ *   - A process has a **flat id** of up to 40 bits. With a single world it is the process's rank
+ *     there. With several process groups, all groups share one range of ids, in which the address
+ *     vector gives each group a base. So one map can contain processes of several groups.
+ *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank. It is a
+ *     formula if the ids have one, else the smallest of several tables.
+ *   - A **lookup** binds a map to an array of entries. It is 64 bytes of the caller's memory. For
+ *     strides and blocks these 64 bytes suffice to turn a rank into the address of its entry; for
+ *     tables the lookup also reads the map.
+ *   - A child's map is **composed** from its parent's map and the chosen ranks. Where a rule covers
+ *     two formulas, the result is a formula.
+ *
+ * The paper named below calls a flat id lpid, and maps over several groups mlut models.
  *
  * To make a communicator and look a rank up:
  *
@@ -50,15 +53,17 @@
  *
  * Caveats:
  *
- *   - A map refuses duplicate ids, except with RANKMAP_ALLOW_DUPLICATES (ranks to nodes).
- *   - Hot functions do not check that a rank is below the size of its map. With NULL for a map, a
- *     function that returns a number or an id faults; one that returns a code returns -EINVAL.
+ *   - A map refuses duplicate ids unless RANKMAP_ALLOW_DUPLICATES is set, as for a map from ranks
+ *     to nodes.
+ *   - The inline lookups do not check that a rank is below the size of its map.
+ *   - If a map is NULL, a function that returns a number or an id faults. A function that returns a
+ *     code returns -EINVAL.
  *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),
- * sections III-B and III-C. Negative strides, inner strides and phases, the closed forms of
- * composition, flat ids, views of limited pinning, runs, frames and sorted sets, and the algebra
- * with its inverse are ours.
+ * sections III-B and III-C. These are ours: negative strides, inner strides and phases; the rules
+ * of composition; flat ids; views that keep no large table alive; runs, frames and sorted sets; the
+ * calls on groups and the inverse.
  */
 #ifndef RANKMAP_H
 #define RANKMAP_H

@@ -2,27 +2,28 @@
 /**
  * @file storwin.h
  * @brief Windows over memory and storage: one address range in memory, on a file or block device,
- *        or both; selective sync; atomic commits, which are checkpoints too; a pager.
+ *        or part in each, with syncs of the changed pages, atomic commits, and pagers.
  *
  * A *window* is an address range that a program accesses with plain loads and stores, or exposes to
  * other processes for one-sided communication. Options, or the string hints of MPI storage windows,
  * place its bytes: in memory, in a file or block device, or part in each.
  *
- *   - *Allocation* reserves the space. A full disk, a short device, a limit or a missing permission
- *     fails storwin_alloc(), and raises no SIGBUS later.
+ *   - *Allocation* reserves the space. If the disk is full, the device too short, a limit reached
+ *     or a permission missing, storwin_alloc() fails; no SIGBUS comes later.
  *   - A *sync* makes earlier stores durable. A store is not durable before a sync returns.
  *   - A *commit* is a sync of all or nothing: whenever the program or the machine stops, the file
  *     holds the last commit or the previous one, whole. A checkpoint is a commit, and its cost is
  *     proportional to the changes.
- *   - The *pager* keeps the storage part: in the page cache (kernel, the default); all of it in
- *     private memory (resident: exact and fast syncs); or in private memory of a bounded size
- *     (user: for windows many times larger than memory).
+ *   - The *pager* keeps the storage part in memory while the program uses it:
+ *       - kernel, the default: in the page cache;
+ *       - resident: all of it in private memory, for exact and fast syncs;
+ *       - user: in private memory of a bounded size, for windows many times larger than memory.
  *
  * For random accesses out of core, the kernel pager with STORWIN_ACCESS_RANDOM in a control group
- * is the fastest. The user pager reaches 0.2 to 0.7 of its rate in most runs, because each fault
- * wakes a thread and the first store into a page faults again; it reaches 16 to 60 times the rate
- * of the kernel pager without advice. Choose it to bound memory without a control group, and for
- * syncs that write only the changed pages.
+ * is the fastest. The user pager reaches 0.2 to 0.7 of that rate in most runs, because each fault
+ * wakes a thread, and the first store into a page faults again. It reaches 16 to 126 times the rate
+ * of the kernel pager without STORWIN_ACCESS_RANDOM. Choose the user pager to bound memory without
+ * a control group, and for syncs that write only the changed pages.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -46,37 +47,40 @@
  *   - storwin/read.h    readers of a file of commits, beside its writer
  *   - storwin/shared.h  windows that processes share, and windows that are synced together
  *
- * This is not an MPI library (examples/swmpi interposes on one). A file of commits is locked; other
- * windows do not lock out processes that write the same bytes. Caveats:
+ * This is not an MPI library (examples/swmpi interposes on one).
+ *
+ * Caveats:
+ *
+ *   - A window with commits locks its file. Other windows do not lock out processes that write the
+ *     same bytes.
  *
  *   - Two windows on overlapping ranges of one file see each other's writes only if both have the
- *     kernel pager. Windows on one file should have the same pager: if direct writes of one and
- *     stores into the page cache by another touch the same or neighbouring pages, Linux reports
- *     -EIO to both.
+ *     kernel pager.
+ *   - Windows on one file should have the same pager. If direct writes of one and stores into the
+ *     page cache by another touch the same or neighbouring pages, Linux reports -EIO to both.
  *   - After fork() the child has a copy of memory parts and of resident windows, and no mapping of
- *     a user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may
- *     sync and free: in a child these return STORWIN_ESTATE and do nothing.
- *   - When a file is shortened under a window, access behind its new end raises SIGBUS with the
- *     kernel pager. The next sync reports STORWIN_ESHORT with the range that is lost, and reports
- *     it only once if that sync extends the file again. A resident window still has all of the
- *     data: the sync that reports the range has written it again.
+ *     a window with the user pager. With STORWIN_MEMFD it shares memory parts. Only the allocating
+ *     process may sync and free: in a child these calls return STORWIN_ESTATE and do nothing.
+ *   - If a file is shortened while a window uses it, an access behind its new end raises SIGBUS
+ *     with the kernel pager. The next sync returns STORWIN_ESHORT and names the range that the file
+ *     has lost. If that sync makes the file longer again, later ones do not report it. A resident
+ *     window still has all of the data: the sync that reports the range has also written it again.
  *   - A page that changes while a sync writes it is stored in its old form, its new form, or a mix
  *     of their sectors. It counts as changed for the next sync.
- *   - The library does not see stores that bypass this process's page tables: those of a system
- *     call or a device that has *pinned* pages, such as a read() with O_DIRECT,
- *     process_vm_writev(), io_uring's fixed buffers and memory registered with a network adapter.
- *     Plain read() and recv() copy page by page, and are safe.
- *       - User pager: where the kernel reports pinned pages (Linux 6.8;
- *         storwin_info.keeps_pinned), it keeps them in memory, beyond its budget if necessary, and
- *         every sync writes them. Elsewhere, and with direct reads from NFS and FUSE, such a store
- *         is lost without an error if its page is evicted before it: use a bounce buffer, or
- *         another pager.
+ *   - The library does not see stores that bypass this process's page tables. Such are stores of a
+ *     system call or a device that has *pinned* pages: a read() with O_DIRECT, process_vm_writev(),
+ *     io_uring's fixed buffers, memory registered with a network adapter. Plain read() and recv()
+ *     copy page by page, and are safe.
+ *       - User pager: if the kernel reports pinned pages (Linux 6.8; storwin_info.keeps_pinned),
+ *         the pager keeps them in memory, beyond its budget if necessary, and every sync writes
+ *         them. Otherwise, and with direct reads from NFS and FUSE, such a store is lost without an
+ *         error if its page has been evicted. Use a bounce buffer, or another pager.
  *       - Resident pager: such a store during a sync of its page may not count as a change.
- *   - Space cannot be reserved on file systems that copy on write (btrfs), nor on those that refuse
- *     fallocate() and store compressed data: there the disk can be full after allocation.
+ *   - Some file systems cannot reserve space: those that copy on write (btrfs), and those that
+ *     refuse fallocate() and store compressed data. There the disk can be full after allocation.
  *
  * Source: "MPI Windows on Storage for HPC Applications", sections 2.1 (windows, hints), 4
- * (checkpoints by two windows) and 6 (a user-level pager, its future work). Reservation, selective
+ * (checkpoints by two windows) and 6 (future work: a user-level pager). Reservation, selective
  * sync, asynchronous sync and error reports are ours.
  */
 #ifndef STORWIN_H

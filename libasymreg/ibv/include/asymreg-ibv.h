@@ -4,31 +4,35 @@
  * @brief A transport of libasymreg over verbs: InfiniBand, RoCE, soft-RoCE. Give it to
  *        asymreg_open().
  *
- * Put is an RDMA write, get an RDMA read, and atomics are the adapter's; the target's processor
- * takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins it.
- * mem_dereg is ibv_dereg_mr: afterwards the adapter refuses operations that peers still send
- * (ASYMREG_ESTALE), so no peer accesses memory that its owner has unregistered.
+ * Put is an RDMA write, get is an RDMA read, and the adapter executes the atomics: the target's
+ * processor takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins
+ * it. To end a registration it calls ibv_dereg_mr. Afterwards the adapter refuses operations that
+ * peers still send (ASYMREG_ESTALE), so no peer accesses memory that its owner has unregistered.
  *
- * **Connections.** A reliable connection needs both sides, but a target makes no calls. So each
- * transport has one thread, which sleeps except to connect and reconnect. It answers requests that
- * arrive as datagrams (UD) on the same adapter; no other network is used. `connect` returns at
- * once; operations wait for the connection. A refused operation breaks a reliable connection. Then
- * the transport reconnects, and sends the operations queued behind the refused one again, in order:
- * the adapter has not begun them.
+ * **Connections.** Both sides must take part to make a reliable connection, but a target makes no
+ * calls. So each transport has one thread, which sleeps except to connect and reconnect. It answers
+ * requests that arrive as datagrams (UD) on the same adapter; no other network is used. `connect`
+ * returns at once; operations wait for the connection.
  *
- * **Death.** A peer that does not answer for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive`
- * probes with an empty write when nothing else is in flight. A stopped process is not dead: its
- * adapter answers. But it cannot accept new connections.
+ * A refused operation breaks a reliable connection. Then the transport reconnects, and sends the
+ * operations queued behind the refused one again, in order; the adapter had not begun them.
  *
- * **Limits.** Atomics have 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single
- * operation has at most ASYMREG_IBV_MAX_OP_BYTES; the core splits longer ones. Pinned memory counts
- * towards RLIMIT_MEMLOCK: open the context with no more max_regions than needed, as its table is
- * registered whole. Linux 6.12 refuses to register shared mappings of files on some file systems
- * for writing: ASYMREG_EFAULT. Two processes can exchange addresses between machines of either byte
- * order; data are not converted.
+ * **Death.** A peer whose adapter does not answer for opts.timeout_ms is dead (ASYMREG_EPEER).
+ * `peer_alive` probes with an empty write when nothing else is in flight. A stopped process is not
+ * dead, since its adapter answers; but it cannot accept new connections.
  *
- * Caveat: the adapter reports only that it refused. A peer with a new registration and unmapped
- * memory look the same.
+ * **Limits.**
+ *
+ *   - Atomics have 8 bytes. ASYMREG_AMO_SWAP is a loop of compare-and-swap.
+ *   - A single operation has at most ASYMREG_IBV_MAX_OP_BYTES; the core splits longer ones.
+ *   - Pinned memory counts towards RLIMIT_MEMLOCK. The table is registered whole, so open the
+ *     context with no more max_regions than needed.
+ *   - Linux 6.12 refuses to register shared mappings of files on some file systems for writing:
+ *     ASYMREG_EFAULT.
+ *   - Addresses can be exchanged between machines of different byte order; data are not converted.
+ *
+ * Caveat: the adapter reports only that it refused. So a peer that has registered anew looks the
+ * same as unmapped memory.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
  * failure); the rest is ours.
@@ -60,7 +64,7 @@ extern "C" {
  * if there is one, else 0. */
 #define ASYMREG_IBV_GID_INDEX 1u
 
-/** Options. Zero all, set `size`, then the members that differ. */
+/** Options. Zero the struct, set `size`, then the members that differ from the default. */
 struct asymreg_ibv_opts {
     size_t size; /**< sizeof(struct asymreg_ibv_opts) */
     /** name of the adapter, as ibv_devices lists it; NULL: the first with an active port */

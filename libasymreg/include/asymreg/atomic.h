@@ -12,7 +12,8 @@
  *     asymreg_fetch_add64(worker, pe, raddr, value, &before)    likewise and, or, xor
  *     asymreg_compare_swap64(worker, pe, raddr, compare, value, &before)
  *
- * They return what asymreg_amo() returns. `before` receives the value before, and may be NULL.
+ * They return what asymreg_amo() returns. `before` receives the value that was there before, and
+ * may be NULL.
  *
  * Source: OpenSHMEM 1.4, section 9.8.
  */

@@ -28,14 +28,16 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
- * never change. An option struct is refused with -EINVAL if it is shorter than this release's, if
- * it is longer and a byte that this release does not know is not 0, or if its `size` is above
- * 4,096.
+ * never change.
+ *
+ * A function refuses an option struct with -EINVAL if its `size` is below that of this release or
+ * above 4,096, or if a byte behind the members that this release knows is not 0.
  * @{
  */
 /** no registered region has the address, according to the peer's newest table */
 #define ASYMREG_ENOREGION (-25001)
-/** begins inside a region and runs past its end; or is outside the region that is named */
+/** the access begins inside a region and runs past its end, or is outside the region that is
+ * named */
 #define ASYMREG_ERANGE (-25002)
 /** the named region has been unregistered (another region may have its slot now) */
 #define ASYMREG_ESTALE    (-25003)
@@ -56,7 +58,7 @@ extern "C" {
 #define ASYMREG_EUNREACH (-25013)
 /** these bytes are no bootstrap blob: damaged, truncated, or something else */
 #define ASYMREG_EBLOB (-25014)
-/** a blob, table or transport of a version or byte order that this library does not speak */
+/** a blob, table or transport of a version or byte order that this library does not know */
 #define ASYMREG_EVERSION (-25015)
 #define ASYMREG_ETABLE   (-25016) /**< the peer's published table contradicts itself */
 /** the peer's table changed faster than it could be read; or the object is still in use */
@@ -77,10 +79,12 @@ extern "C" {
 /** @} */
 
 /**
- * Names one registration, and never another: the generation in the upper, the slot in the lower 32
- * bits. A slot's generation is odd while a region is in the slot, and grows with each change; a
- * slot whose generations are used up is never used again. Send the identifier with an address, so
- * that the peer uses this registration and not a later one of the same memory.
+ * Names one registration, and never another. Send it together with an address: then the peer uses
+ * this registration, and not a later one of the same memory.
+ *
+ * It has the slot in the lower 32 bits, and the slot's generation in the upper. The generation is
+ * odd while a region is in the slot, and grows with each change. A slot whose generations are used
+ * up is never used again.
  */
 typedef uint64_t asymreg_id;
 
@@ -102,8 +106,8 @@ struct asymreg_region {
 /** Most segments of a context. */
 #define ASYMREG_MAX_SEGMENTS 0x4000000u
 
-/** Where a context's memory comes from. Both functions must be set (else -EINVAL) and MT-Safe. The
- * allocator outlives every object that was made with it. */
+/** Where a context's memory comes from. Both functions must be set (else -EINVAL), and must be
+ * MT-Safe. The allocator must outlive every object that was made with it. */
 struct asymreg_allocator {
     /** allocates if ptr is NULL; aligned as malloc() aligns; NULL: no memory */
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
@@ -112,8 +116,8 @@ struct asymreg_allocator {
 };
 
 /**
- * What went wrong, in the caller's memory. Functions that take one write it only on failure; NULL
- * is allowed.
+ * What went wrong, in the caller's memory. Functions with a parameter of this type write it only on
+ * failure; NULL is allowed.
  */
 struct asymreg_error {
     int32_t code;      /**< the function's result */

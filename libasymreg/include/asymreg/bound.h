@@ -3,39 +3,44 @@
  * @file bound.h
  * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
- * asymreg_bind() finds the region, checks range and permissions, and makes the key once, where an
- * operation by address does so each time. If the peer's memory is mapped here (a segment of shared
- * memory, on one node), an operation through the handle is a check, a load or store, and a second
- * check, inlined; asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and
- * MPI_Win_shared_query() do. Otherwise (CMA, networks, a peer with ASYMREG_DRAIN) it is an
- * operation by address and identifier.
+ * asymreg_bind() finds the region, checks range and permissions, and makes the key once. An
+ * operation by address does so each time.
+ *
+ *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
+ *     through the handle is inlined: a check, a load or store, and a second check.
+ *     asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and MPI_Win_shared_query() do.
+ *   - Otherwise (CMA, networks, a peer with ASYMREG_DRAIN) it is an operation by address and
+ *     identifier.
  *
  *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
- * **The check.** A peer's table counts its unregistrations. While the count equals the handle's,
- * the handle's region is still registered: one load of one line that all handles of the peer share.
- * After a change, the next operation of each handle checks its own region. If the region has been
- * unregistered, every operation of the handle fails with ASYMREG_ESTALE, even if the same memory is
- * registered again. A check is not a lock: see the head of rma.h. The second check of a get follows
- * its loads. The second check of a put may precede its stores as other processors see them: a put
- * that returns 0 may still write memory that is unregistered at the same time.
+ * **The check.** A peer's table counts the peer's unregistrations. While the count equals the
+ * handle's, the handle's region is still registered. So a check is one load, of a cache line that
+ * all handles of the peer share. After a change of the count, the next operation of each handle
+ * checks its own region. If the region has been unregistered, every operation of the handle fails
+ * with ASYMREG_ESTALE, even if the same memory is registered again.
+ *
+ * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows its loads.
+ * The second check of a put may precede its stores, as other processors see them: a put that
+ * returns 0 may still write memory that is unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped. Each 256th operation of a worker through
- * handles of that peer checks that the peer lives, at most every 20 ms; asymreg_flush() checks too.
+ * handles of that peer checks that the peer lives, at most every 20 ms. asymreg_flush() checks too.
  * So puts that are followed by a flush fail within 20 ms.
  *
- * **Many handles.** If the caches do not hold the handles, an operation waits for its own, and the
- * instructions of the check leave the processor room for few such waits at once. With 100,000
- * handles at random a put takes 5 to 14 times as long as a store; after __builtin_prefetch() of
- * each handle, 16 operations before its own, 3.3 to 4.3 times, which is what the store of an
- * asymreg_bound_ptr() takes (bench_asym_bound).
+ * **Many handles.** If the caches do not hold the handles, each operation waits for its handle, and
+ * a processor can overlap only few of these waits. With 100,000 handles used at random, a put takes
+ * 5 to 14 times as long as a store. If the program calls __builtin_prefetch() on each handle 16
+ * operations before its use, a put takes 3.3 to 4.3 times as long as a store. So does a store
+ * through an asymreg_bound_ptr() (bench_asym_bound).
+ *
+ * A handle has 32 bytes: align arrays of them to that (aligned_alloc()), best in huge pages.
  *
  * Threads: a handle belongs to its worker's thread. Only asymreg_bind() may allocate, when it uses
- * a segment for the first time. A handle has 32 bytes: align arrays of them to that
- * (aligned_alloc()), best in huge pages.
+ * a segment for the first time.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.
@@ -53,7 +58,7 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the inline functions are C */
 #endif
 
-/** Shared by a worker's handles of one peer; the library's. */
+/** Shared by a worker's handles of one peer. Its members are for the library. */
 struct asymreg_watch {
     const uint64_t *retired;       /**< the peer's count of unregistrations */
     uint32_t left;                 /**< operations until the next check of the peer */
@@ -78,7 +83,7 @@ struct asymreg_bound {
  * @param id      the registration, or ASYMREG_ANY: the present one
  * @param bytes   length, more than 0
  * @param bound   the handle; zeroed on failure, so that every operation returns -EINVAL
- * @return 0, -EINVAL, or as asymreg_put() without permissions
+ * @return 0, -EINVAL, or an error of asymreg_put() except ASYMREG_EACCES
  *
  * Cost: one lookup, and a segment's mapping at its first use. asymreg_forget() of the peer returns
  * ASYMREG_EBUSY until asymreg_unbind().
@@ -97,10 +102,10 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief The peer's memory itself, for loads and stores; NULL: not mapped here.
+ * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here.
  *
- * Nothing checks loads and stores through this pointer: the owner may unregister at any time. The
- * memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for
+ * Nothing checks loads and stores through this pointer, and the owner may unregister at any time.
+ * The memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for
  * reading.
  */
 static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
@@ -187,7 +192,8 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (`src` is NULL, or the handle is not
  *         bound); or as asymreg_put()
  *
- * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
+ * Cost: some loads of cache lines that all handles share, one load of the handle's own line, and
+ * the store.
  */
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
                                     size_t bytes)
@@ -260,8 +266,8 @@ static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t opera
  * @param operand  the value to add, store or combine with
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return as asymreg_bound_put(); as asymreg_amo(). If the region is unregistered at the same time,
- *         the atomic may have taken effect although the result is ASYMREG_ESTALE
+ * @return as asymreg_bound_put(), or as asymreg_amo(). If the region is unregistered at the same
+ *         time, the atomic may have taken effect although the result is ASYMREG_ESTALE
  */
 static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
                                     uint32_t bytes, uint64_t operand, uint64_t compare,

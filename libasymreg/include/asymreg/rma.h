@@ -3,10 +3,14 @@
  * @file rma.h
  * @brief Register any memory, send peers a blob once, and put, get and update by (PE, address).
  *
- * A *context* (one or more in a process) has published regions, a transport, and imported peers. A
- * *worker* (one a thread) begins operations. A *PE* is the number that you give to a peer. Nothing
- * is collective: a process registers and unregisters at any time, and no peer takes part. How the
- * address of a region reaches a peer is up to you.
+ * - A *context* (one or more in a process) has published regions, a transport, and imported peers.
+ * - A *worker* (one for each thread) begins operations.
+ * - A *PE* is the number that you give to a peer.
+ * - A *blob* is what a context sends to its peers once, so that they can import it.
+ * - A *segment* is one registration with the transport, in which many regions can lie.
+ *
+ * Nothing is collective: a process registers and unregisters at any time, and no peer takes part.
+ * How the address of a region reaches a peer is up to you.
  *
  *     asymreg_open(NULL, &ctx, &err);                             // both sides
  *     asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, &err); // the target: any memory
@@ -16,11 +20,12 @@
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
  *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** If the transport maps the peer's table, each operation reads the newest
- * one (one load). Otherwise it reads a copy from the last refresh. It refreshes the copy once if
- * the copy does not have the region, or if the transport reports a stale handle. A transport
- * without ASYMREG_CAP_REVOKE cannot report that: use ASYMREG_FRESH or asymreg_refresh() to make
- * sure that an access to an unregistered region is refused.
+ * **Which table is used.** A context publishes a table of its regions. If the transport maps the
+ * peer's table, each operation sees its newest state (one load). Otherwise the operation uses a
+ * copy, made by the last refresh. It refreshes the copy once if the region is not in the copy, or
+ * if the transport reports a stale handle. A transport without ASYMREG_CAP_REVOKE cannot report a
+ * stale handle. With such a transport, use ASYMREG_FRESH or asymreg_refresh() to make sure that
+ * accesses to an unregistered region are refused.
  *
  * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
  * error before it writes anything. There are two exceptions:
@@ -35,38 +40,37 @@
  * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
  * those in flight. A peer that is stopped (SIGSTOP) does not delay a one-sided transport.
  *
- * **fork().** The published table is in memory that parent and child share, so a child must not use
- * its parent's context: it opens its own. In a child, calls that would change the parent's context
- * (register, unregister, segments, import, forget, create a worker) return -EPERM; closing it or
- * freeing its workers is a no-op.
+ * **fork().** The published table is in memory that parent and child share. So a child must not use
+ * its parent's context; it opens its own. In a child, calls that would change the parent's context
+ * (register, unregister, segments, import, forget, create a worker) return -EPERM. To close the
+ * context or free its workers is a no-op there.
  *
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
  * the system call that copies, and so never accesses the new program. Memory that peers have mapped
- * outlives the old program, without harm; peers check for exec() every 20 ms (if they may trace the
- * process: see asymreg_local_create()).
+ * outlives the old program, and belongs to no other. For mapped memory, peers check for exec()
+ * every 20 ms, if they may trace the process: see asymreg_local_create().
  *
- * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself. Each
- * registration may pin pages, and costs a microsecond, a key in every peer that uses it, and one of
- * max_segments. With asymreg_opts.coalesce_bytes set to C, the library registers a region outside
- * all segments together with the memory mapped around it in the same aligned C bytes (several times
- * C if the region is longer). Later regions in that range share the registration; it ends with the
- * last of them.
+ * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
+ * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
+ * microsecond, a key in every peer that uses it, and one of max_segments. Coalescing lets regions
+ * share a registration. With asymreg_opts.coalesce_bytes set to C, the library registers a region
+ * outside all segments together with the memory mapped around it in the same aligned C bytes (a
+ * multiple of C if the region is longer). Later regions in that range share the registration; it
+ * ends with the last of them.
  *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
- *   - The registration has the permissions of the regions that it was made for. A region that needs
- *     more permissions gets a new registration, which later regions share; earlier regions keep
- *     theirs.
+ *   - The registration has the permissions of the region that it was made for. A region that needs
+ *     more gets a new registration, which later regions share. Earlier regions keep theirs.
  *   - If the transport refuses the larger range, the library registers the region alone.
- *   - Costs: C bytes may be pinned for a region of a few bytes; each new registration reads
- *     /proc/self/maps (some microseconds, more with many mappings); and only the initiator's check,
- *     not the hardware, separates neighbours. ASYMREG_ALONE avoids all three.
+ *   - Coalescing has three costs: C bytes may be pinned for a region of a few bytes; each new
+ *     registration reads /proc/self/maps (some microseconds, more with many mappings); and only the
+ *     initiator's check, not the hardware, separates neighbours. ASYMREG_ALONE avoids all three.
  *   - A rule for the caller: if memory was unmapped, remapped or dropped (munmap, mremap,
- *     MADV_DONTNEED, and possibly free()) while a region *near* it was registered, register it with
- *     ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
+ *     MADV_DONTNEED, and possibly free()) while a region *near* it was registered, register that
+ *     memory with ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
- * get; refresh and retry) and 5 (atomics); identifiers, permissions and errors are
- * ours.
+ * get; refresh and retry) and 5 (atomics). Identifiers, permissions and errors are ours.
  */
 #ifndef ASYMREG_RMA_H
 #define ASYMREG_RMA_H
@@ -102,13 +106,14 @@ struct asymreg_worker;
 #define ASYMREG_SPLIT 1u
 /**
  * asymreg_opts.flags: each operation on a peer whose table is not mapped first checks whether the
- * table has changed: one more remote read for each operation.
+ * table has changed. This costs one more remote read for each operation.
  */
 #define ASYMREG_FRESH 2u
 /**
  * asymreg_opts.flags: peers on this node publish that they are inside an operation, so that
- * asymreg_unregister_drain() can wait for its end. Costs two stores an operation; a peer that
- * cannot map the memory for that fails to import with ASYMREG_EUNREACH.
+ * asymreg_unregister_drain() can wait for its end. This costs a peer two stores an operation. A
+ * peer that cannot map the memory in which it would publish its operations cannot import this
+ * context: ASYMREG_EUNREACH.
  */
 #define ASYMREG_DRAIN 4u
 
@@ -122,19 +127,21 @@ struct asymreg_opts {
     uint32_t flags; /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
     /**
      * 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple of 128. The published
-     * table has 32 bytes for each, and for each segment 32 and its longest handle. Unused parts
-     * take only address space, but a transport that pins registrations pins the whole table
+     * table has 32 bytes for each region, and for each segment 32 bytes and the longest handle.
+     * Unused parts take only address space; but a transport that pins registrations pins the whole
+     * table
      */
     uint32_t max_regions;
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
     /** records of the change log: a power of two from 16 to 1,048,576; 0: 4096 */
     uint32_t ring;
-    /** the context owns it from now on, also after a failure, unless `size` is below this or above
-     * 4,096; NULL: asymreg_local_create() */
+    /** transport of the context; NULL: asymreg_local_create(). asymreg_open() takes it over, and
+     * destroys it if the call fails. Only if `size` is not one that this release accepts (below
+     * sizeof(struct asymreg_opts) or above 4,096) does the transport remain yours */
     struct asymreg_transport *transport;
     /** 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
     uint64_t coalesce_bytes;
-    /** NULL: libc's. The published table, and tables of its size, are always in mapped pages */
+    /** NULL: libc's. The published table, and tables of that size, are always in mapped pages */
     const struct asymreg_allocator *allocator;
 };
 
@@ -143,8 +150,9 @@ struct asymreg_opts {
  * @param opts  NULL: defaults
  * @param out   the new context
  * @param err   detail on failure, or NULL
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
- *         memory, larger than RLIMIT_FSIZE), another -errno, or an error of the transport
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport is of another version), -EFBIG (the
+ *         table is shared memory, and larger than RLIMIT_FSIZE), another -errno, or an error of the
+ *         transport
  *
  * MT-Safe. Allocates; starts no thread and installs no signal handler.
  */
@@ -155,7 +163,7 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
  * @brief Close a context, after all its workers: its peers get ASYMREG_EPEER. Never blocks. NULL is
  *        allowed.
  *
- * Registered memory remains the caller's; the call frees only memory of asymreg_segment_alloc(). In
+ * Registered memory remains the caller's: the call frees only memory of asymreg_segment_alloc(). In
  * a child of the process that opened the context this is a no-op. No other thread may use the
  * context during the call.
  * @param context  the context
@@ -176,8 +184,8 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct as
  * @brief Free a worker, after a flush of its operations. NULL is allowed. In a child of the process
  *        that opened the context this is a no-op.
  *
- * The flush has no limit. Over UCX it waits while a peer with operations in flight is stopped:
- * asymreg_forget() that peer first.
+ * The flush has no time limit. Over UCX it waits while a peer with operations in flight is stopped:
+ * call asymreg_forget() of that peer first.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */
@@ -199,7 +207,8 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 #define ASYMREG_TRUSTED 2u
 /**
  * asymreg_register_opts.flags: make a transport registration for this region alone, even if the
- * context coalesces. No effect in a segment, or if one registration serves all private memory.
+ * context coalesces. This has no effect in a segment, or if one registration serves all private
+ * memory.
  */
 #define ASYMREG_ALONE 4u
 /**
@@ -210,8 +219,8 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** asymreg_register_opts.flags: `fd` and `fd_offset` are set. */
 #define ASYMREG_FD 16u
 /**
- * asymreg_register_opts.flags: register with the transport alone, as a *segment* in which many
- * regions can be registered. Peers reach none of it before that.
+ * asymreg_register_opts.flags: make a *segment*: register the memory with the transport, but not as
+ * a region. Peers reach only the regions that you then register in it.
  */
 #define ASYMREG_SEGMENT 32u
 
@@ -221,10 +230,11 @@ struct asymreg_register_opts {
     size_t size;    /**< sizeof(struct asymreg_register_opts) */
     uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
     /**
-     * ASYMREG_KIND_*: memory of a device has a registration of its own. A dma-buf needs ASYMREG_FD.
-     * A transport that cannot use such memory returns ASYMREG_ENOTSUP (shared memory and CMA;
-     * libasymreg-ucx if UCX was built without that device). The library never accesses it itself.
-     * This compiles against UCX's and libibverbs' headers and was not tested on a device
+     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) always gets a registration of its
+     * own, and the library never loads from it or stores into it. ASYMREG_KIND_DMABUF needs
+     * ASYMREG_FD. A transport that cannot use such memory returns ASYMREG_ENOTSUP: shared memory
+     * and CMA always, libasymreg-ucx if UCX was built without that device. Untested: the code
+     * compiles against UCX's and libibverbs' headers, but was never run on a device
      */
     uint32_t kind;
     /** with ASYMREG_FD: the file, memfd or /dev/shm object that the memory is a MAP_SHARED mapping
@@ -237,30 +247,34 @@ struct asymreg_register_opts {
 /**
  * @brief Make memory reachable for peers, from now on.
  *
- * In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc(), or with a transport that has
- * ASYMREG_CAP_WHOLE_SPACE) the region uses the segment's transport registration. Elsewhere it gets
- * a registration, of its own or as in "Coalescing"; with ASYMREG_FD always of its own, which peers
- * that can map the file access by loads and stores. The memory may be anywhere: malloc, stack,
- * static data, a mapped file.
+ * The memory may be anywhere: malloc, stack, static data, a mapped file. Which transport
+ * registration the region uses:
+ *
+ *   - In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc()): the segment's.
+ *   - With ASYMREG_FD: one of its own. Peers that can map the file access the region by loads and
+ *     stores.
+ *   - With a transport that has ASYMREG_CAP_WHOLE_SPACE: the one of all private memory.
+ *   - Otherwise: one of its own, or a shared one, see "Coalescing".
  *
  * @param context  the context
  * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
- * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers; of a
+ * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers; for a
  *                 segment, the most that its regions may allow
  * @param opts     NULL: defaults
  * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
  * @return 0; -EINVAL (no bytes, NULL, unknown bits, flags that exclude each other); -EPERM (in a
- *         child); -EBADF; ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP (a region; a segment, and this is one
- *         or has ASYMREG_FD); ASYMREG_EFULL; ASYMREG_EACCES (more than its segment or `fd`
+ *         child); -EBADF; ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP (with a region; with a segment, if
+ *         this is one or has ASYMREG_FD); ASYMREG_EFULL; ASYMREG_EACCES (more than its segment or
+ *         `fd`
  *         permits); ASYMREG_ERANGE (begins in a segment and runs past its end); ASYMREG_ENOTSUP
  *         (the transport cannot use a descriptor, or needs one); -ENOMEM, or an error of the
  *         transport
  *
- * Cost: below a microsecond (0.18 µs at 100 regions, 0.81 at a million: cache misses); plus the
- * transport's registration if it needs one. With shared memory that is one descriptor here, and one
- * mapping in each peer that uses it.
+ * Cost: below a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache misses),
+ * and the transport's registration if the region needs one. With shared memory a registration costs
+ * one descriptor here, and one mapping in each peer that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
@@ -272,8 +286,8 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @param id       from asymreg_register()
  * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
  *
- * Operations that peers begin after the return are refused; for operations in flight see the head
- * of this file. The call does not access the memory itself.
+ * Operations that peers begin after the return are refused. For operations in flight see
+ * "Guarantees" at the head of this file. The call does not access the memory itself.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -287,8 +301,8 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
 /**
  * @brief Write the bootstrap blob, with which others reach this context. The bytes never change.
  * @param context  the context
- * @param buf      receives the blob, some hundred bytes; valid as long as the context, also for
- *                 regions registered later
+ * @param buf      receives the blob, some hundred bytes. The blob is valid as long as the context,
+ *                 also for regions registered later
  * @param cap      size of `buf`; ASYMREG_MAX_BLOB_BYTES is always enough
  * @param err      detail on failure, or NULL
  * @return its length; -ENOBUFS; -EINVAL; or an error of the transport
@@ -303,12 +317,13 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param blob     the bytes that asymreg_export() of that context wrote
  * @param bytes    its length
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer
- *         has ASYMREG_DRAIN, and its memory for that cannot be mapped); ASYMREG_EPEER (it has gone
- *         already); ASYMREG_ETABLE; -ENOMEM
+ * @return 0; -EINVAL; -EEXIST (the number is in use); -EPERM (in a child); ASYMREG_EBLOB;
+ *         ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer has ASYMREG_DRAIN, and the memory in
+ *         which we would publish our operations cannot be mapped); ASYMREG_EPEER (the peer has gone
+ *         already); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * Maps and checks the peer's table if the transport can; otherwise the first operation reads the
- * table.
+ * The call maps and checks the peer's table if the transport can map it. Otherwise the first
+ * operation reads the table.
  */
 ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob,
                                size_t bytes, struct asymreg_error *err);
@@ -325,7 +340,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /**
  * @name Operations
  * A worker belongs to one thread at a time; distinct workers are independent. At most 4096 workers,
- * of all processes together, can use a peer with ASYMREG_DRAIN; others get ASYMREG_EFULL.
+ * of all processes together, can use a peer that has ASYMREG_DRAIN; others get ASYMREG_EFULL.
  *
  * `id` is the registration to which the address must belong, or ASYMREG_ANY. An operation of 0
  * bytes only checks the peer, for any address. Each operation returns 0 or:
@@ -333,20 +348,25 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: nothing is registered there
  *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names
- *   - ASYMREG_ESTALE: `id` is unregistered; or the region known before is unregistered, and none
- *     replaces it
- *   - ASYMREG_EACCES: not permitted, nothing was sent
+ *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
+ *     had a region there, and the newest table has none
+ *   - ASYMREG_EACCES: the region does not permit it; nothing was sent
  *   - ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_ENOTSUP
  *   - ASYMREG_EBUSY, ASYMREG_ETABLE or -ENOMEM from a refresh of the copy of the peer's table; or
  *     another error of the transport
  *
  * asymreg_resolve() explains a failure in a sentence.
  *
- * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
- * asymreg_flush() and fence asymreg_fence(), each with ASYMREG_ALL_PEERS; iput is
- * asymreg_put_many(), iget a loop of asymreg_get_nb(), each with a flush; atomics are
- * asymreg_fetch_add64() and its siblings; put_signal, wait_until and test are asymreg_put_signal()
- * and asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
+ * For readers who know OpenSHMEM:
+ *
+ *   - put, get, put_nbi, get_nbi: asymreg_put(), asymreg_get(), asymreg_put_nb(), asymreg_get_nb()
+ *   - quiet, fence: asymreg_flush(), asymreg_fence(), with ASYMREG_ALL_PEERS
+ *   - iput: asymreg_put_many(), then asymreg_flush()
+ *   - iget: asymreg_get_nb() for each element, then asymreg_flush()
+ *   - atomics: asymreg_fetch_add64() and the other calls of asymreg/atomic.h
+ *   - put_signal: asymreg_put_signal(); wait_until and test: asymreg_wait_until(), for test with a
+ *     timeout of 0
+ *   - shmem_ptr(): asymreg_bound_ptr()
  * @{
  */
 
@@ -360,9 +380,10 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @param bytes   how many
  * @return see above
  *
- * Cost: one lookup and the transport's put. After the first use of the segment, no allocation and
- * no lock, with two exceptions over UCX: a put of more than 64 bytes as a message allocates a copy
- * of the bytes, and ASYMREG_UCX_THREAD takes a lock.
+ * Cost: one lookup and the transport's put. After the first use of the segment, the call allocates
+ * nothing and takes no lock. There are two exceptions over UCX: if UCX sends a put of more than 64
+ * bytes as a message, the call allocates a copy of the bytes; with ASYMREG_UCX_THREAD it takes a
+ * lock.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -381,9 +402,9 @@ ASYMREG_API int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t
                             asymreg_id id, void *dst, size_t bytes);
 
 /**
- * One operation of asymreg_put_nb() or asymreg_get_nb(), in the caller's memory. It stays valid,
- * and the caller does not touch it, until asymreg_req_test() or asymreg_req_wait() has returned
- * another result than ASYMREG_PENDING.
+ * A request: one operation of asymreg_put_nb() or asymreg_get_nb(), in the caller's memory. The
+ * caller keeps it valid, and does not touch it, until asymreg_req_test() or asymreg_req_wait() has
+ * returned another result than ASYMREG_PENDING.
  */
 struct asymreg_req {
     struct asymreg_op op; /**< the transport's; all members are the library's */
@@ -408,8 +429,8 @@ struct asymreg_req {
  *                otherwise asymreg_req_test() or asymreg_req_wait() does
  * @return see above. After a failure `req` has the error, which asymreg_req_wait() explains
  *
- * With a request, of an operation that is longer than the transport's longest (libasymreg-ucx:
- * 128 KiB) only the last piece is in flight when the call returns.
+ * The library splits an operation that is longer than the transport's longest (libasymreg-ucx: 128
+ * KiB). With a request, only the last piece is in flight when the call returns.
  */
 ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                asymreg_id id, const void *src, size_t bytes,
@@ -435,12 +456,15 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @param req     the request
  * @param err     on failure the operation: put or get, peer, address, length, and the reason as
  *                from asymreg_resolve(); or NULL
- * @return 0: complete: the buffer is the caller's again, and `dst` is filled; ASYMREG_PENDING; the
- *         operation's error (after ASYMREG_ESTALE this side's copy of the peer's table is new:
- *         repeat the operation); or an error of the transport
+ * @return
+ *   - 0: complete: the buffer is the caller's again, and `dst` is filled
+ *   - ASYMREG_PENDING
+ *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: this side's copy of the
+ *     peer's table is new then
+ *   - or an error of the transport
  *
- * As after asymreg_put(), a flush guarantees that a put has arrived. asymreg_flush() and
- * asymreg_fence() include operations with requests; their results are still reported here.
+ * As after asymreg_put(), only a flush guarantees that a put has arrived. asymreg_flush() and
+ * asymreg_fence() include operations with requests; but the results of these are reported here.
  */
 ASYMREG_API int asymreg_req_test(struct asymreg_worker *worker, struct asymreg_req *req,
                                  struct asymreg_error *err);
@@ -462,8 +486,9 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
  * @brief Wait until all operations begun on a peer are complete there.
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
- * @return 0; the first error of an operation begun with _nb (after ASYMREG_ESTALE this side's copy
- *         of the peer's table is new: repeat the operation); ASYMREG_EPEER; ASYMREG_ENOPEER
+ * @return 0; ASYMREG_EPEER; ASYMREG_ENOPEER; or the first error of an operation begun with _nb.
+ *         After ASYMREG_ESTALE, repeat the operation: this side's copy of the peer's table is new
+ *         then
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
  * later store or message of this thread also sees the data.
@@ -471,15 +496,15 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
 ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
 
 /**
- * @brief Order operations on a peer: puts and atomics begun before it take effect there before
- *        those begun after it. Gets are not ordered.
+ * @brief Order operations on a peer: puts and atomics begun before the fence take effect there
+ *        before those begun after it. Gets are not ordered.
  * @param worker  this thread's worker
- * @param pe      the peer, or ASYMREG_ALL_PEERS: each by itself
+ * @param pe      the peer; or ASYMREG_ALL_PEERS: orders the operations on each peer by itself
  * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or as asymreg_flush()
  *
- * Completes nothing, and so reports no late error, where the transport keeps the order by itself
- * (ASYMREG_CAP_DIRECT: shared memory and CMA; ASYMREG_CAP_ORDERED: libasymreg-ibv). Elsewhere it is
- * a flush.
+ * Where the transport keeps the order by itself, the call completes nothing, and so reports no late
+ * error (ASYMREG_CAP_DIRECT: shared memory and CMA; ASYMREG_CAP_ORDERED: libasymreg-ibv). Elsewhere
+ * it is a flush.
  */
 ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
 
@@ -506,8 +531,8 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
-    /** registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for ASYMREG_AMO_SET on a
-     * transport without atomics, ASYMREG_WRITE */
+    /** registration meant, or ASYMREG_ANY. It must permit ASYMREG_ATOMIC. For ASYMREG_AMO_SET over
+     * a transport without atomics it must permit ASYMREG_WRITE instead */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
@@ -550,8 +575,9 @@ ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, u
  * @param bytes       4 or 8
  * @param compare     ASYMREG_CMP_*: how the memory must compare with `value`
  * @param value       right-hand side of the comparison
- * @param timeout_ms  milliseconds; 0: check once; ASYMREG_FOREVER: no limit, even if the peer that
- *                    should write has died: only an operation on that peer reports its death
+ * @param timeout_ms  milliseconds; 0: check once; ASYMREG_FOREVER: no limit. The call does not
+ *                    notice that the peer that should write has died; only an operation on that
+ *                    peer reports its death
  * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
  *
  * When it returns 0, data that were put before the signal have arrived.
@@ -568,19 +594,21 @@ struct asymreg_transfer {
 };
 
 /**
- * @brief As asymreg_put_nb() of each, in this order.
+ * @brief Begin many puts: as asymreg_put_nb() without a request for each, in this order.
  * @param worker     this thread's worker
  * @param pe         the peer
  * @param transfers  array of n
  * @param n          how many
- * @param done       NULL, or receives how many were begun: n, or on failure those before the one
- *                   that failed
+ * @param done       NULL, or receives how many were begun: n, or after a failure the number before
+ *                   the one that failed
  * @return 0; or as asymreg_put(), for the first that fails; later ones are not begun
  *
+ * It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
+ *
  * Cost: over shared memory and CMA 32 searches advance together, so that their cache misses
- * overlap: a third of the time of asymreg_put() with a million regions, half of it with 100,000.
- * With few regions, where searches do not miss, it is somewhat slower than asymreg_put_nb() of
- * each. It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
+ * overlap. With a million regions this takes a third of the time of asymreg_put() for each, with
+ * 100,000 half. With few regions, where searches do not miss the cache, it is somewhat slower than
+ * asymreg_put_nb() for each.
  */
 ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
                                  const struct asymreg_transfer *transfers, size_t n, size_t *done);
@@ -588,24 +616,26 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of operations completed, or executed for peers; or an error of the transport
+ * @return number of own operations completed and of peers' operations executed; or an error of the
+ *         transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
 /**
- * @brief Find the region of a peer that has [raddr, raddr + bytes), and the reason why an operation
- *        there would fail.
+ * @brief Find the region of a peer that contains [raddr, raddr + bytes), and the reason why an
+ *        operation there would fail.
  * @param worker  this thread's worker
  * @param pe      the peer
  * @param raddr   address there
  * @param id      registration meant, or ASYMREG_ANY
- * @param bytes   length; 0: any part
+ * @param bytes   length; 0: only `raddr` must lie in the region
  * @param need    permissions needed, or 0
  * @param region  receives the region; or NULL
- * @param err     on failure what was asked for, the bounds and permissions of the region there, and
- *                the reason; or NULL
- * @return as an operation on it would. ASYMREG_EFAULT, with `need`: over CMA, if the first or the
- *         last byte is not mapped, or not writable; over other transports only the operation tells
+ * @param err     on failure: the range, the bounds and permissions of the region there, and the
+ *                reason; or NULL
+ * @return the result that an operation there would have. Over CMA and with `need`, ASYMREG_EFAULT
+ *         if the first or last byte is not mapped, or not writable. Over other transports only the
+ *         operation itself reports this
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
  * `need` the call also asks the transport, which may read two bytes of the memory and the peer's
@@ -622,9 +652,10 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * After an error the copy shows the table at some earlier moment, until a refresh succeeds. Cost:
- * two reads (1.4 µs each with CMA, none when mapped) plus the changes, if the log reaches back to
- * the last refresh; without a change, a check that the peer is alive.
+ * After an error the copy shows the table at some earlier moment, until a refresh succeeds.
+ *
+ * Cost: two reads (1.4 µs each with CMA, none if the table is mapped), and the changes, if the log
+ * reaches back to the last refresh. If nothing has changed, a check that the peer is alive.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -636,12 +667,12 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  */
 
 /**
- * @brief Unregister, and return when no peer's operation on the region is in flight: then you may
+ * @brief Unregister a region, and return when no peer's operation on it is in flight. Then you may
  *        reuse the memory.
  * @param context     the context
- * @param id          from asymreg_register(); ASYMREG_ANY: only wait for all operations of peers
- *                    that are in flight at the call, for example once after several
- *                    asymreg_unregister()
+ * @param id          from asymreg_register(). ASYMREG_ANY: unregister nothing, and wait for all
+ *                    operations of peers that are in flight at the call; for example once after
+ *                    several asymreg_unregister()
  * @param timeout_ms  longest wait for peers, milliseconds
  * @param err         detail on failure, or NULL
  * @return
@@ -653,26 +684,28 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM: nothing was changed
  *   - or the transport's error when it ended the registration
  *
- * The call waits for operations that read the table before it changed; later ones are refused. The
- * guarantee by transport:
+ * The call waits for operations that read the table before it changed; later ones are refused. What
+ * each transport guarantees:
  *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. A peer that dies during the
  *     call does not block it. Peers are trusted: each can write to the memory in which all of them
  *     publish their operations.
  *   - ASYMREG_CAP_REVOKE (libasymreg-ibv): full, for a region with a registration of its own: the
- *     adapter ends operations in flight and refuses later ones, without waiting for a peer.
- *     ASYMREG_ENOTSUP in a segment, while others share the registration, and for ASYMREG_ANY.
+ *     adapter ends operations in flight and refuses later ones, without waiting for a peer. In a
+ *     segment, while others share the registration, and for ASYMREG_ANY: ASYMREG_ENOTSUP.
  *   - libasymreg-ucx without an RDMA adapter: full, for any region, without waiting: the target
  *     checks each operation of a peer when it arrives.
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
  * Cost over shared memory and CMA: a system call, a check of each worker of a peer, and
- *   - half a microsecond if no peer runs;
+ *
+ *   - if no peer runs: half a microsecond;
  *   - if peers run: membarrier(), which interrupts each processor that runs one, and the rest of
- *     each peer's current operation: 17 to 48 µs with one peer and two processors of a busy virtual
- *     machine (bench_asym_register, case drain);
- *   - if a peer was preempted inside an operation: until the scheduler runs it again, milliseconds
- *     if there are more runnable threads than processors. After several asymreg_unregister(), one
- *     call with ASYMREG_ANY waits for all.
+ *     each peer's current operation. This takes 17 to 48 µs with one peer and two processors of a
+ *     busy virtual machine (bench_asym_register, case drain);
+ *   - if a peer was preempted inside an operation: the time until the scheduler runs it again,
+ *     milliseconds if there are more runnable threads than processors.
+ *
+ * After several asymreg_unregister(), one call with ASYMREG_ANY waits for all.
  */
 ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
                                          uint32_t timeout_ms, struct asymreg_error *err);
@@ -714,12 +747,12 @@ ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const vo
 
 /** Statistics of a context at the time of the call. */
 struct asymreg_stats {
-    /** sizeof(struct asymreg_stats), set by the caller; no more than that is filled; less than the
-     * first release's: -EINVAL */
+    /** sizeof(struct asymreg_stats), set by the caller. The call fills in no more bytes than that.
+     * A size below that of the first release: -EINVAL */
     size_t size;
     uint64_t n_regions;  /**< registered now */
     uint64_t n_segments; /**< registrations with the transport now, without the table's own */
-    /** their total length, without a registration that serves all private memory */
+    /** total length of the segments, without a registration that serves all private memory */
     uint64_t segment_bytes;
     uint64_t n_registrations; /**< registrations with the transport so far */
     /* Copies of the tables of currently imported peers, since their import: */

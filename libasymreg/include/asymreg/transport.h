@@ -3,53 +3,68 @@
  * @file transport.h
  * @brief The table of operations that a transport implements to move the bytes.
  *
- * A transport is an object that begins with struct asymreg_transport and whose `ops` point to the
- * functions below. A function of its own library creates it (asymreg_local_create() here,
- * asymreg_ucx_create(), asymreg_ibv_create(), yours). The context then owns it: asymreg_open()
- * takes the pointer, and asymreg_close() calls its `destroy`.
+ * A transport is an object that begins with struct asymreg_transport. Its `ops` point to the
+ * functions of struct asymreg_transport_ops. A function of its own library creates it
+ * (asymreg_local_create() here, asymreg_ucx_create(), asymreg_ibv_create(), yours). Then the
+ * context owns it: asymreg_open() takes the pointer, and asymreg_close() calls `destroy`. "The
+ * core" is the rest of libasymreg.
  *
- * How the core uses one, in order:
+ * How the core uses a transport, in order:
  *
- *   1. `query` once: capabilities and limits.
- *   2. `mem_reg` for each segment (a stretch of memory that many regions may share), and once for
- *      the published table itself. It yields the handle bytes that are published for peers.
- *      `mem_dereg` when the last region in it has gone.
- *   3. `address` once: the bytes of this process's endpoint, carried inside the bootstrap blob.
- *   4. On import: `connect` with the bytes of the peer's `address`; then `rkey_unpack` with the
- *      handle bytes of its table, and `get` on that to read it. Handles of segments are unpacked
- *      when an operation first needs them, and released by `rkey_release` when the segment ends,
- *      the peer is dropped, or the context closes; no operation uses the key then.
- *   5. `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before any of them the core has
- *      checked, against the newest table it knows, that the access lies inside one region and is
- *      permitted. A transport need not check again; if its hardware or kernel refuses, it reports
- *      the error: see below.
- *   6. `disconnect`, then `destroy`. Every key of an endpoint is released before it is
- *      disconnected.
+ *   1. It calls `query` once: capabilities and limits.
+ *   2. It calls `mem_reg` for each segment (a stretch of memory that many regions may share), and
+ *      once for the published table. The result is a handle: bytes that are published for peers. It
+ *      calls `mem_dereg` when the last region in the segment has gone.
+ *   3. It calls `address` once: the bytes of this process's endpoint, which the bootstrap blob
+ *      carries.
+ *   4. On import it calls `connect` with the bytes of the peer's `address`, then `rkey_unpack` with
+ *      the handle of the peer's table, and `get` to read the table. It unpacks the handle of a
+ *      segment when an operation first needs it. It calls `rkey_release` when the segment ends, the
+ *      peer is dropped, or the context closes; no operation uses the key then.
+ *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
+ *      amo it has checked, with the newest table that it knows, that the access lies inside one
+ *      region and is permitted. A transport need not check again. If its hardware or kernel
+ *      refuses, it reports the error: see "Errors".
+ *   6. It calls `disconnect`, then `destroy`. Before it disconnects an endpoint, it releases all
+ *      keys of it.
  *
- * **Completion.** An operation returns 0 when it is complete (for a put: the source may be reused;
- * see `flush`), 1 (ASYMREG_PENDING) while it is in flight, negative when it was not begun. With an
- * `op` (explicit), the transport sets op->status from ASYMREG_PENDING to 0 or an error when it
- * completes, from inside `progress` or `flush` or any other call on the transport; the memory
- * belongs to the caller and stays valid until then. Without (op is NULL, implicit), the transport
- * keeps the first error itself, per endpoint, and the next `flush` of that endpoint returns it
- * once. Source and destination buffers stay valid until the operation completes, or until `flush`.
- * A full queue is not an error: progress inside the call until it has room, or return -EAGAIN; the
- * core then calls `progress` and retries (until `peer_alive` reports that the peer is gone).
+ * **Completion.** An operation (put, get, amo) returns
  *
- * **Ordering.** None between operations, except through `flush`: when it returns 0, every operation
- * begun before it on that endpoint is complete at the target: visible to its processor and to later
- * operations of any process, and fetched values are in their place.
+ *   - 0: it is complete. For a put this means that the source may be reused; see `flush`
+ *   - ASYMREG_PENDING (1): it is in flight
+ *   - a negative code: it was not begun
  *
- * **Errors.** ASYMREG_ESTALE: the handle is invalid (revoked, deregistered); the core refreshes its
- * table and retries once. ASYMREG_EFAULT: registered, but no memory there. ASYMREG_EACCES: refused
- * by hardware or kernel. ASYMREG_EPEER: the peer is gone; every operation pending on the endpoint
- * then completes with this too, and no later call may wait for that peer. ASYMREG_ENOTSUP,
- * ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions that take an `err` (may
- * be NULL) fill its `code` and `text` if they know more than the code. The death of a peer must
- * show within one second in a pending operation, a `flush` or `peer_alive`.
+ * With an `op`, an operation is *explicit*. When it completes, from inside any call on the
+ * transport, the transport sets op->status from ASYMREG_PENDING to 0 or an error. The `op` is the
+ * caller's memory, and stays valid until then.
  *
- * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
- * at once; without it the core holds a lock around each call. No function may call back into the
+ * If `op` is NULL, the operation is *implicit*. The transport keeps the first error of each
+ * endpoint, and the next `flush` of that endpoint returns it once.
+ *
+ * Source and destination buffers stay valid until the operation completes, or until `flush`. A full
+ * queue is not an error: progress inside the call until the queue has room, or return -EAGAIN. Then
+ * the core calls `progress` and retries, until `peer_alive` reports that the peer is gone.
+ *
+ * **Ordering.** A transport need not order operations, except by `flush`. When `flush` returns 0,
+ * every operation begun before it on that endpoint is complete at the target: visible to its
+ * processor and to later operations of any process. Fetched values are in their place.
+ *
+ * **Errors.**
+ *
+ *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its table
+ *     and retries once.
+ *   - ASYMREG_EFAULT: registered, but no memory is there.
+ *   - ASYMREG_EACCES: the hardware or the kernel refuses.
+ *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
+ *     this code too, and no later call may wait for that peer. The death of a peer must show within
+ *     one second in a pending operation, a `flush` or `peer_alive`.
+ *   - ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM; ASYMREG_ETRANSPORT for anything else.
+ *
+ * Functions with a parameter `err` (may be NULL) fill its `code` and `text` if they know more than
+ * the code.
+ *
+ * **Threads.** With ASYMREG_CAP_THREADS several threads may call any function but `destroy` at
+ * once. Without it the core holds a lock around each call. No function may call back into the
  * context.
  *
  * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process:
@@ -79,7 +94,7 @@ extern "C" {
 
 /**
  * @name Capabilities
- * Each is one bit of asymreg_transport_caps.flags; asymreg_transport_ops.reason explains a bit that
+ * Each is one bit of asymreg_transport_caps.flags. asymreg_transport_ops.reason explains why a bit
  * is off.
  * @{
  */
@@ -107,7 +122,8 @@ extern "C" {
 #define ASYMREG_CAP_DIRECT (1u << 12)
 /** puts and atomics on an endpoint take effect in the order in which they were begun */
 #define ASYMREG_CAP_ORDERED (1u << 13)
-/** a request, not an ability: find `local` for put and get (a search of the own table each time) */
+/** a request, not an ability: the core shall pass `local` to put and get (which costs a search of
+ * the own table each time) */
 #define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
 
@@ -151,7 +167,7 @@ struct asymreg_transport_caps {
     uint32_t max_handle_bytes;
     /** longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
     uint32_t max_address_bytes;
-    /** kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: only a processor's */
+    /** kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: only host memory */
     uint32_t kinds;
     /** longest single put or get; the core splits any longer one; 0: no limit */
     uint64_t max_op_bytes;
@@ -165,12 +181,13 @@ struct asymreg_mem_desc {
     uint64_t bytes;
     uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
-    /** descriptor whose mapping this memory is, or -1; stays open as long as the registration */
+    /** file descriptor of the file that the memory is a mapping of, or -1; stays open as long as
+     * the registration */
     int32_t fd;
     /** ASYMREG_KIND_*, never one that `kinds` lacks. With ASYMREG_KIND_DMABUF `fd` is the
      * dma-buf */
     uint32_t kind;
-    uint64_t fd_offset; /**< where in it `addr` lies, bytes; any multiple of 1 */
+    uint64_t fd_offset; /**< where in the file `addr` lies, bytes; need not be aligned */
 };
 
 /**
@@ -183,11 +200,11 @@ struct asymreg_mem_desc {
  * of SIGBUS if it breaks the promise.
  */
 #define ASYMREG_MEM_TRUSTED 2u
-/** Peers `map` this memory and store into it: see asymreg_unregister_drain(). With
+/** Peers `map` this memory and store into it: see asymreg_unregister_drain(). Used only with
  * ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
 
-/** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
+/** A registration. Each transport defines this struct and the next two for itself. */
 struct asymreg_mem;
 /** A connection to one peer. */
 struct asymreg_ep;
@@ -205,14 +222,17 @@ struct asymreg_op {
 struct asymreg_transport;
 
 /**
- * For a transport whose operations run in the target: it calls these there before it touches memory
- * for a peer, so that a peer with an old copy of the table reaches no unregistered memory. One
- * thread at a time calls them, outside of mem_reg() and mem_dereg().
+ * Checks that the core offers to a transport whose operations run in the target's process (for
+ * example by messages). Before the transport touches memory for a peer, it calls `enter`, and
+ * afterwards `leave`. So a peer with an old copy of the table cannot reach memory that has been
+ * unregistered. The transport must call them from one thread at a time, and not from within
+ * mem_reg() or mem_dereg().
  */
 struct asymreg_guard {
     /**
-     * Returns 0 if a peer may access [addr, addr + bytes) in this way (ASYMREG_READ and so on) now;
-     * the region then stays registered until `leave`. Otherwise returns the error to answer with.
+     * Returns 0 if a peer may now access [addr, addr + bytes) as `need` says (ASYMREG_READ and so
+     * on). Then the region stays registered until `leave`. Otherwise returns the error to answer
+     * with.
      */
     int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
     void (*leave)(void *ctx); /**< after `enter` has returned 0 */
@@ -220,12 +240,12 @@ struct asymreg_guard {
 };
 
 /**
- * The operations. `size` and `version` first; the core refuses a table without the ones marked
- * required. `t` is the transport, `ep` one of its endpoints, `rkey` one of that endpoint's keys.
- * Addresses of the target are those of the process that registered.
+ * The functions of a transport. `size` and `version` come first. The core refuses a table that
+ * lacks a function marked *Required*. `t` is the transport, `ep` one of its endpoints, `rkey` one
+ * of that endpoint's keys. Addresses of the target are those of the process that registered.
  */
 struct asymreg_transport_ops {
-    size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` or `arm` */
+    size_t size; /**< sizeof(struct asymreg_transport_ops), or the bytes before `guard` or `arm` */
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
     /** at most 15 letters, digits and `-`; both sides of a connection must have the same */
@@ -234,17 +254,16 @@ struct asymreg_transport_ops {
     /** Required. Fills `caps`. Returns 0 or an error. */
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
-     * Required. Returns why a capability (one ASYMREG_CAP_* bit) is off, a phrase that is valid as
-     * long as `t`; NULL: it is on.
+     * Required. Returns why a capability (one ASYMREG_CAP_* bit) is off: a phrase that is valid as
+     * long as `t`. NULL: it is on.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after every object made from it. */
     void (*destroy)(struct asymreg_transport *t);
 
     /**
-     * Required. Registers `desc` and writes its handle (at most max_handle_bytes) to `handle`, its
-     * length to *handle_bytes. The handle must differ from any earlier one if ASYMREG_CAP_REVOKE is
-     * claimed.
+     * Required. Registers `desc`. Writes the handle (at most max_handle_bytes) to `handle`, and its
+     * length to *handle_bytes. With ASYMREG_CAP_REVOKE the handle must differ from any earlier one.
      */
     int (*mem_reg)(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
                    struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
@@ -253,16 +272,16 @@ struct asymreg_transport_ops {
     int (*mem_dereg)(struct asymreg_transport *t, struct asymreg_mem *mem);
 
     /**
-     * Required. Writes the address for a peer's `connect` to `buf` (`max_address_bytes` long), its
-     * length to *bytes.
+     * Required. Writes the address for a peer's `connect` to `buf` (`max_address_bytes` long), and
+     * its length to *bytes.
      */
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
                    struct asymreg_error *err);
     /**
-     * Required. Connects to the process that wrote these bytes with `address`; it may be this one.
-     * The caller may free the bytes afterwards. The function must not block until the peer makes a
-     * call. Later calls complete the exchange: here `progress` or the first operation; at the peer,
-     * if needed, its user's asymreg_progress().
+     * Required. Connects to the process whose `address` wrote these bytes; this may be the own
+     * process. The caller may free the bytes afterwards. The function must not wait for a call of
+     * the peer. Later calls complete the exchange: `progress` or the first operation on this side;
+     * asymreg_progress() of the peer's user if the peer must take part.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);
@@ -272,14 +291,14 @@ struct asymreg_transport_ops {
      */
     void (*disconnect)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
-     * Required. 0, or ASYMREG_EPEER once the peer is gone. Called often (not for each operation):
-     * cheap, never waits.
+     * Required. Returns 0, or ASYMREG_EPEER once the peer is gone. It is called often (not for each
+     * operation), so it must be cheap and never wait.
      */
     int (*peer_alive)(struct asymreg_transport *t, struct asymreg_ep *ep);
 
     /**
-     * Required. Makes a key of the handle that the peer's mem_reg() gave for [addr, addr+bytes).
-     * Address and bytes in the handle, if it has them, must agree with these.
+     * Required. Makes a key of the handle that the peer's mem_reg() wrote for [addr, addr+bytes).
+     * If the handle contains an address and a length, they must agree with these.
      */
     int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
@@ -288,68 +307,75 @@ struct asymreg_transport_ops {
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey);
     /**
-     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) can be read
-     * with plain loads, and, if `write` is not 0, written with plain stores, until rkey_release().
-     * ASYMREG_ENOTSUP for other memory, even if its handle claims otherwise. The transport has made
-     * sure that the peer cannot take the memory away (no SIGBUS).
+     * Required with ASYMREG_CAP_MAP. Stores the address in this process at which [addr, addr+bytes)
+     * can be read with plain loads, and, if `write` is not 0, written with plain stores, until
+     * rkey_release(). The transport must have made sure that the peer cannot take the memory away
+     * (no SIGBUS). For other memory it returns ASYMREG_ENOTSUP, even if the handle claims
+     * otherwise.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);
     /**
-     * Optional. Reports whether operations of these permissions (ASYMREG_READ and so on) at `addr`
-     * work with this key, and if not, why. asymreg_resolve() calls it for the first and the last
-     * byte of an access, asymreg_import() after a failure with ASYMREG_EUNREACH. It may read the
-     * memory, and must not change it.
+     * Optional. Reports whether operations that need these permissions (ASYMREG_READ and so on)
+     * work at `addr` with this key, and if not, why. asymreg_resolve() calls it for the first and
+     * the last byte of an access; asymreg_import() calls it after a failure with ASYMREG_EUNREACH.
+     * It may read the memory, and must not change it.
      */
     int (*check)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                  uint64_t addr, uint32_t need, struct asymreg_error *err);
 
     /**
      * Required. Copies `bytes` (1 to max_op_bytes) from `src` to `addr` of the peer. `local` is the
-     * registration that holds `src` if the core knows one, else NULL (then the transport uses a
-     * bounce buffer or registers on the fly).
+     * registration that holds `src` if the core knows one, else NULL. If it is NULL, a transport
+     * that needs one uses a bounce buffer or registers on the fly.
      */
     int (*put)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op);
     /**
-     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. Complete:
-     * they are there.
+     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. When it is
+     * complete, the bytes are in `dst`.
      */
     int (*get)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op);
     /**
-     * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is
-     * aligned. Operands and result are in the low bytes and host order; `result` (NULL: not wanted)
-     * is filled when complete and stays valid as an operation's buffer does. Atomic towards every
-     * other operation of this transport on that memory; towards the target's own atomic
-     * instructions only if ASYMREG_CAP_MAP is on.
+     * Required with ASYMREG_CAP_AMO. Executes one atomic (ASYMREG_AMO_*) on `bytes` (4 or 8) at
+     * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
+     * `result` (NULL: not wanted) is filled when the operation is complete, and stays valid as an
+     * operation's buffer does. It is atomic towards every other operation of this transport on that
+     * memory. It is atomic towards the target's own atomic instructions only if ASYMREG_CAP_MAP is
+     * on.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op);
     /**
-     * Required. Begins completing, at the target, everything begun on `ep` (on all endpoints:
-     * NULL). 0: done; ASYMREG_PENDING: call `progress`, then `flush` again, until it returns 0 or
-     * an error: the first one of the implicit operations, reported once.
+     * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
+     * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the caller calls
+     * `progress`, then `flush`
+     * again, until `flush` returns 0 or an error. The error is the first one of the implicit
+     * operations, reported once.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
-     * Required. Makes progress on pending operations, without waiting. Returns how many completed,
-     * or were executed here for peers; or an error of the transport as a whole.
+     * Required. Makes progress on pending operations, without waiting. Returns the number of
+     * operations that completed, and of peers' operations that it executed here; or an error of the
+     * transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
-     * Optional. Keeps a copy of `guard` until `destroy`. Called once, before a peer can know of
-     * this process. With ASYMREG_CAP_REVOKE every operation of a peer calls the guard.
+     * Optional. Keeps a copy of `guard` until `destroy`. The core calls it once, before a peer can
+     * know of this process. A transport that has this function and ASYMREG_CAP_REVOKE must call the
+     * guard for every operation of a peer.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
     /**
-     * Optional. The core calls it when `progress` has had nothing to do for 50 µs, and then sleeps
-     * for up to a millisecond while *fd is not readable. 0: *fd, which stays open until `destroy`,
-     * becomes readable when an operation completes or a peer's is executed here. ASYMREG_PENDING:
-     * call `progress` first. An error: nothing will show it; the core yields the processor instead.
+     * Optional. The core calls it when `progress` has had nothing to do for 50 µs. Returns 0: *fd
+     * becomes readable when an operation completes, or when an operation of a peer is executed
+     * here. The core then sleeps for up to a millisecond while *fd is not readable. *fd stays open
+     * until `destroy`. ASYMREG_PENDING: the core must call `progress` first. An error: no
+     * descriptor shows this; the core yields the processor instead.
      */
     int (*arm)(struct asymreg_transport *t, int *fd);
 };
@@ -359,8 +385,8 @@ struct asymreg_transport {
     const struct asymreg_transport_ops *ops;
 };
 
-/** Options of the transport for peers on the same node. Zero all, set `size`, then the members that
- * differ. */
+/** Options of the transport for peers on the same node. Zero the struct, set `size`, then the
+ * members that differ from the default. */
 struct asymreg_local_opts {
     size_t size;                               /**< sizeof(struct asymreg_local_opts) */
     uint32_t flags;                            /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
@@ -369,8 +395,8 @@ struct asymreg_local_opts {
 };
 
 /**
- * Shared memory: memory with a descriptor, which peers map. They fetch the descriptor (pidfd_getfd,
- * /proc/PID/fd) or receive it.
+ * Shared memory: peers map memory that has a descriptor. They fetch the descriptor (pidfd_getfd,
+ * /proc/PID/fd), or receive it by asymreg_fds_recv().
  */
 #define ASYMREG_LOCAL_SHM 1u
 /** process_vm_readv and process_vm_writev: any memory, one system call an operation. */
@@ -384,19 +410,28 @@ struct asymreg_local_opts {
 /**
  * @brief The default transport of a context: shared memory and CMA, on one node.
  *
- * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory
- * (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it) and files trusted on both sides
- * are accessed by plain loads and stores; other files through the kernel, which reports a truncated
- * file as ASYMREG_EFAULT, where a load would raise SIGBUS.
+ * How memory of a peer is accessed:
  *
- * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP).
- * Shared memory and CMA both need the right to trace the peer (same user; Yama's ptrace_scope at 0;
- * no seccomp filter in the way); shared memory does not for descriptors received with
- * asymreg_fds_recv(). Both identify the peer by its process id, its start time and a canary: a word
- * in a page at a random address, which disappears with the address space when the peer calls
- * exec(). Each copy by CMA first reads the canary, in the same system call (a quarter more time for
- * 8 bytes). For mapped memory the check of the process reads the canary, which needs the right to
- * trace the peer; without that right, this side notices only the end of the process.
+ *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it), and files
+ *     that both sides trust: by loads and stores.
+ *   - Other files that were registered with a descriptor: mapped, but copied by the kernel. If such
+ *     a file is truncated, the operation returns ASYMREG_EFAULT, where a load would raise SIGBUS.
+ *     No atomics.
+ *   - All other memory, and memory whose descriptor this side may not fetch: by CMA. No atomics.
+ *
+ * asymreg_transport_caps.flags has what is possible in the best case. An atomic where there are
+ * none returns ASYMREG_ENOTSUP.
+ *
+ * Rights: CMA needs the right to trace the peer: the same user, Yama's ptrace_scope at 0, and no
+ * seccomp filter that forbids it. Shared memory needs the same right, except for descriptors that
+ * were received with asymreg_fds_recv().
+ *
+ * How a dead peer is noticed: this side knows the peer by its process id, its start time and a
+ * *canary*. The canary is a word in a page at a random address of the peer; exec() removes it
+ * together with the rest of the address space. Each copy by CMA first reads the canary in the same
+ * system call (a quarter more time for 8 bytes). For mapped memory this side checks the peer every
+ * 20 ms. To read the canary it needs the right to trace; without that right the check notices the
+ * end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its

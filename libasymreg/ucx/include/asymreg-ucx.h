@@ -5,53 +5,62 @@
  *        asymreg_open().
  *
  * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, the
- * adapter does put and get. Over shared memory and TCP they are messages of this library (UCX's
- * active messages) that the target handles; atomics are messages everywhere. Consequences:
+ * adapter executes put and get. Over shared memory and TCP, put and get are messages (UCX's active
+ * messages), which this library handles in the target. Atomics are messages everywhere.
+ * Consequences:
  *
  * **The target must progress**: call asymreg_progress() from time to time, or set
  * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
  * such a target wait.
  *
  * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target checks
- * its registered regions when a message arrives, and refuses an access outside them: after
+ * its registered regions when a message arrives, and refuses an access outside them. So after
  * asymreg_unregister() you may unmap or reuse the memory, even if peers have old tables, and
- * asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its registrations
- * for a while: there, notify the peers and wait for them first.
+ * asymreg_unregister_drain() need not wait for the peers. With an adapter UCX keeps its
+ * registrations for a while. There, notify the peers and wait for them before you reuse the memory.
  *
- * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file):
- * access to it fails with ASYMREG_EFAULT. Before each access the target asks the kernel, which
- * takes 0.25 µs, or 1.8 µs for the longest message, 128 KiB. Linux before 5.14 cannot report this:
- * there the access kills the target. The owner must not unmap memory while a message accesses it.
- * If another mapping takes the place of memory that is gone, the access reaches that mapping:
- * unregister first. For device registers, memory of memfd_secret(), and memory with PROT_WRITE
- * alone, the kernel reports only whether it is mapped. If the first page of a registration is of
- * this kind (or PROT_NONE) when it is registered, the target makes no further check for that
- * registration; elsewhere access to such memory fails with ASYMREG_EFAULT.
+ * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file): an
+ * access fails with ASYMREG_EFAULT.
+ *
+ *   - Before each access the target asks the kernel. This takes 0.25 µs, or 1.8 µs for the longest
+ *     message, 128 KiB. Linux before 5.14 cannot answer: there the access kills the target.
+ *   - The owner must not unmap memory while a message accesses it.
+ *   - If another mapping takes the place of memory that is gone, the access reaches that mapping.
+ *     So unregister first.
+ *   - For device registers, memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel
+ *     reports only whether they are mapped. If the first page of a registration is of this kind (or
+ *     PROT_NONE) when it is registered, the target makes no further check for that registration. In
+ *     other registrations an access to such memory fails with ASYMREG_EFAULT.
  *
  * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
  * asymreg_get_nb() to have several in flight.
  *
- * **Death.** On one node the kernel reports a peer's death (a pidfd; `/proc` where the kernel or a
- * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; for
- * others, and without descriptors, it checks every 20 ms. On one node it uses shared memory if UCX
- * has it. There, operations in flight to a peer that dies end with ASYMREG_EPEER, and UCX no longer
- * accesses their buffers. A peer there that closes its context without exiting notifies this side:
- * operations fail with ASYMREG_EPEER once this side progresses. The notification is missing if the
- * peer closes before it has handled this side's import, or has no memory for the message; then this
- * side notices only the end of its process.
+ * **Death.** On one node the kernel reports a peer's death (by a pidfd; by `/proc` where the kernel
+ * or a sandbox has none). Elsewhere UCX does. A transport keeps the descriptors of 64 processes.
+ * For others, and without descriptors, it checks every 20 ms.
  *
- * UCX itself does not survive every death (1.13). In its shared memory a process has one queue for
- * all its senders; a sender takes a place in it, then fills the place. A sender killed in between,
- * which is rare, blocks the queue for good: nothing reaches that process any more. So after a
- * peer's death a process sends a message to itself, from a second worker of UCX; the call to
- * asymreg_progress() that does so takes up to 20 ms. If then nothing arrives for 0.3 s and 6
- * checks, the process closes its connections over shared memory, to itself too. Operations between
- * it and the peers that imported it before then end with ASYMREG_EPEER on both sides, though all of
- * them live; its own imports on this node fail with ASYMREG_EUNREACH. This happens within a second
- * of the death if the process progresses, has imported the peer that died, keeps its descriptor,
- * and has memory for that worker. Otherwise, and for a peer that imports the blocked process later,
- * operations wait until one of the two ends. A job on one node that continues after deaths uses
- * asymreg_local_create().
+ * On one node the transport uses UCX's shared memory if UCX has it. There:
+ *
+ *   - Operations in flight to a peer that dies end with ASYMREG_EPEER, and UCX no longer accesses
+ *     their buffers.
+ *   - A peer that closes its context without exiting notifies this side: operations fail with
+ *     ASYMREG_EPEER once this side progresses.
+ *   - The notification is missing if the peer closes before it has handled this side's import, or
+ *     has no memory for the message. Then this side notices only the end of the peer's process.
+ *
+ * **Deaths that UCX does not survive** (1.13). In UCX's shared memory a process has one queue for
+ * all its senders. A sender takes a place in the queue, then fills the place. A sender killed in
+ * between, which is rare, blocks the queue for good: nothing reaches that process any more.
+ *
+ *   - So after a peer's death a process sends a message to itself, from a second worker of UCX. The
+ *     call to asymreg_progress() that does so takes up to 20 ms. If nothing arrives for 0.3 s and 6
+ *     checks, the process closes its connections over shared memory, to itself too.
+ *   - Then operations between it and the peers that imported it before end with ASYMREG_EPEER on
+ *     both sides, though all of them live. Its own imports on this node fail with ASYMREG_EUNREACH.
+ *   - This happens within a second of the death if the process progresses, has imported the peer
+ *     that died, keeps its descriptor, and has memory for that worker. Otherwise, and for a peer
+ *     that imports the blocked process later, operations wait until one of the two ends.
+ *   - A job on one node that is to continue after deaths should use asymreg_local_create().
  *
  * **fork().** UCX delivers nothing between a process that has it open and a child that opens it
  * too. So asymreg_ucx_create() fails with -EPERM in a process that was forked while its parent had
@@ -60,15 +69,16 @@
  * UCX may abort a process whose peer dies or closes while they connect: over TCP, and from 1.18 on
  * over shared memory too.
  *
- * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
+ * **Memory.** A peer has at most 4 MiB of messages in flight to a target. An operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
- * no memory for one, the answer is lost, and its operation waits until one of the two processes
- * ends.
+ * no memory for an answer, the answer is lost, and its operation waits until one of the two
+ * processes ends.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
  * trusts their content. An answer counts only if it comes from the peer that was asked. Connect
- * only to processes that you would let debug yours. Source: "Asymmetric Memory Extension for
- * OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
+ * only to processes that you would let debug yours.
+ *
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
 #ifndef ASYMREG_UCX_H
 #define ASYMREG_UCX_H
@@ -94,7 +104,7 @@ extern "C" {
  */
 #define ASYMREG_UCX_THREAD 1u
 
-/** Options. Zero all, set `size`, then the members that differ. */
+/** Options. Zero the struct, set `size`, then the members that differ from the default. */
 struct asymreg_ucx_opts {
     size_t size;       /**< sizeof(struct asymreg_ucx_opts) */
     uint32_t flags;    /**< ASYMREG_UCX_THREAD */

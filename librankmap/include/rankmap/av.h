@@ -3,20 +3,22 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * The vector reserves one address range when it is created, large enough for the largest job; the
- * range takes no memory until it is used. Each process group (a world, a spawned or connected job)
- * gets consecutive flat ids in the range. So entries never move, growth disturbs no reader, and one
- * map can contain processes of several groups.
+ * The vector reserves one range of addresses when it is created, large enough for the largest job.
+ * The range takes no memory until it is used. Each process group (a world, a spawned or connected
+ * job) gets consecutive flat ids in the range. So entries never move, growth disturbs no reader,
+ * and one map can contain processes of several groups.
  *
- * An entry is
+ * An lpid is a process's number in its group. A tag says what the caller likes: which transport,
+ * which rail. All entries of a vector have the same size:
  *
- *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
- *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows
- *     to be spare; one bit suffices for two transports. rankmap_av_set() checks each address. An
- *     address that uses these bits goes to a side table, and its entry is the **escape**, 64 bits
- *     of 1; so does the one address whose entry would be 64 bits of 1. Without tag bits there is no
- *     escape;
- *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
+ *   - 0 bytes (*implicit*): address = first + step·lpid for each group, as with FI_AV_TABLE;
+ *   - 8 bytes: the address, with the tag in bits that the caller knows to be spare. One bit
+ *     suffices for two transports;
+ *   - 12 or 16 bytes: the address, and 32 or 64 bits of tag.
+ *
+ * With 8 bytes, rankmap_av_set() checks each address. An address that uses the tag's bits goes to a
+ * side table, and its entry is the **escape**, 64 bits of 1. So does the one address whose entry
+ * would be 64 bits of 1. Without tag bits there is no escape.
  *
  * A world of n processes, and a communicator bound to its addresses:
  *
@@ -35,14 +37,17 @@
  * Before that the caller drops all maps that contain those ids. Group numbers are never used again.
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
- * at the same time query, get groups, and read entries whose rankmap_av_set() happens-before the
- * read. Reading takes no lock and waits for no writer; it starts again if changes of the groups
- * overtake it. Changes beside readers need no more memory than changes without: the tables of
- * groups and escapes exist twice, whatever the number of changes. Once set, an entry may be set
- * again while no other thread reads it.
+ *          at the same time query, get groups, and read entries whose rankmap_av_set()
+ *          happens-before the read. Reading takes no lock and waits for no writer; it starts again
+ *          if changes of the groups overtake it. An entry may be set again while no other thread
+ *          reads it.
  *
- * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
- * flat range for all groups, checked tags, the escape and implicit entries are ours.
+ * Memory does not grow with the number of changes: the tables of groups and escapes exist twice,
+ * with or without readers.
+ *
+ * Source: "Memory Compression Techniques for Network Address Management in MPI", section III-B, has
+ * 12-byte entries with one tag bit, and one vector per group. One flat range for all groups,
+ * checked tags, the escape and implicit entries are ours.
  */
 #ifndef RANKMAP_AV_H
 #define RANKMAP_AV_H
@@ -63,7 +68,8 @@ struct rankmap_av_opts {
         *allocator;       /**< for group and side tables; NULL: malloc() and free() */
     uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
     uint32_t reserved;    /**< 0 */
-    /** flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of address space */
+    /** number of flat ids, 1 to RANKMAP_ID_LIMIT; reserves capacity · entry_bytes of address
+     * space */
     uint64_t capacity;
     uint64_t tag_mask; /**< 8-byte entries: bits that hold the tag; 0: no tags */
 };
@@ -71,7 +77,9 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    uint64_t tag; /**< right-aligned: 0 to 2^(bits of tag_mask) - 1, 2^32 - 1, 2^64 - 1 */
+    /** right-aligned. Its most bits: with entries of 8 bytes those of tag_mask, of 12 bytes 32, of
+     * 16 bytes 64 */
+    uint64_t tag;
 };
 
 /** A process group. */
@@ -84,13 +92,14 @@ struct rankmap_av_group {
 
 /**
  * @brief Make an address vector.
- * @param opts  all members count
+ * @param opts  not NULL; all members are used
  * @param out   the vector
- * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes,
- *         a tag_mask of all 64 bits, or with entries of other than 8 bytes), RANKMAP_ERANGE
- *         (capacity)
+ * @return 0, -ENOMEM (also when the address space cannot be reserved), RANKMAP_ERANGE (capacity),
+ *         -EINVAL (NULL; entry_bytes; a tag_mask of all 64 bits, or one that is not 0 with entries
+ *         that have not 8 bytes)
  *
- * One mmap() without commitment. Destroy with rankmap_av_destroy().
+ * The call reserves the range by one mmap(), which takes no memory. Destroy the vector with
+ * rankmap_av_destroy().
  */
 RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
 
@@ -121,8 +130,8 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
  * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL
  *         (implicit), -ENOMEM (side table)
  *
- * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a
- *       slot
+ * @cost O(log groups) to find the group, then O(1). An escaped entry is kept in a hash table, which
+ *       has 24 bytes a slot
  */
 RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
 
@@ -143,7 +152,7 @@ static inline uint64_t rankmap_av_word_addr(uint64_t word, uint64_t tag_mask)
     return word & ~tag_mask;
 }
 
-/** @brief 1 when an 8-byte entry is escaped: ask rankmap_av_get(). */
+/** @brief 1 if an 8-byte entry is escaped: then rankmap_av_get() returns its address. */
 static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
 {
     return tag_mask != 0 && word == UINT64_MAX;
@@ -186,8 +195,12 @@ RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64
 RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
 /**
- * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). The flat id of
- *        (pgid, lpid) is the group's base + lpid. @cost O(groups)
+ * @brief Get the group with a pgid. The flat id of (pgid, lpid) is the group's base + lpid.
+ * @param av     the vector
+ * @param id     pgid
+ * @param group  filled in
+ * @return 0, or RANKMAP_ENOENT (never added, or retired)
+ * @cost O(groups)
  */
 RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
@@ -216,8 +229,8 @@ struct rankmap_info_av {
      *   - 16 bytes: a uint64_t address and a uint64_t tag
      */
     const void *base;
-    /** memory: entries of all groups, group table, side table; not address space that is only
-     * reserved */
+    /** memory of the entries of all groups, the group table and the side table, without address
+     * space that is only reserved */
     uint64_t bytes;
     uint64_t n_procs;     /**< of all groups */
     uint64_t capacity;    /**< flat ids, as asked for */

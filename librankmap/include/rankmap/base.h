@@ -15,8 +15,9 @@
 #define RANKMAP_VERSION_PATCH 0
 #define RANKMAP_VERSION       "0.1.0"
 
-/* Define it before the first header to change the visibility: a library that carries this one in
- * itself hides the names with __attribute__((visibility("hidden"))). */
+/* RANKMAP_API sets the visibility of the functions. A library that contains librankmap can hide
+ * them: it defines RANKMAP_API as __attribute__((visibility("hidden"))) before it includes the
+ * first header. */
 #ifndef RANKMAP_API
 #if defined(__GNUC__)
 #define RANKMAP_API __attribute__((visibility("default")))
@@ -47,8 +48,8 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
  * occur), or one of these. The values never change.
  *
- * An option struct is refused with -EINVAL if its size is below this release's or above 4,096
- * bytes, or if a byte that this release does not know is not 0.
+ * A function refuses an option struct with -EINVAL if its size is below that of this release or
+ * above 4,096 bytes, or if a byte behind the members that this release knows is not 0.
  * @{
  */
 #define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */
@@ -84,8 +85,8 @@ RANKMAP_API const char *rankmap_version(void);
 struct rankmap_error {
     int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
-    /** in a text: the byte where parsing stopped or a bad range begins; in an array: index of
-     * the id or range; else 2^64 - 1 */
+    /** in a text: the byte where parsing stopped or a bad range begins. In an array: index of the
+     * id or range. Else 2^64 - 1 */
     uint64_t where;
     uint64_t id;    /**< the offending id, else #RANKMAP_NO_ID */
     char text[128]; /**< one English sentence without a newline */
@@ -94,9 +95,10 @@ struct rankmap_error {
 /**
  * Where maps, indexes, tables and scratch space come from.
  *
- *   - Both functions must be set; any thread that makes or drops an object may call them.
- *   - `realloc` of NULL allocates; it returns memory aligned as malloc() does, or NULL.
- *   - Objects keep a pointer to this struct: it must outlive the last of them.
+ *   - Both functions must be set. The library calls them in whatever thread makes or drops an
+ *     object.
+ *   - `realloc` of NULL allocates. It returns memory aligned as malloc() does, or NULL.
+ *   - Objects keep a pointer to this struct, so it must outlive the last of them.
  */
 struct rankmap_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);

@@ -3,7 +3,7 @@
  * @file group.h
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
- * A list of ranks is a map too. MPI's calls on groups are:
+ * A list of ranks is a map too: its ids are the ranks. MPI's calls on groups are:
  *
  * | MPI | here |
  * |---|---|
@@ -22,11 +22,13 @@
  *     rankmap_exclude_ranks(world, failed, n_failed, NULL, &survivors, &err);   // a few runs
  *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks before
  *
- * Results have MPI's order. If both maps are regular or runs, the functions compute from the
- * parameters. Otherwise each takes time linear in the sizes, with a scratch index of the other map.
+ * Results have MPI's order. The set operations compute the result from the parameters if each map
+ * is affine (offset + stride·rank) or consists of few runs. Otherwise an operation takes time
+ * linear in the sizes, and makes a scratch index of one of the maps.
  *
- * A map made with RANKMAP_ALLOW_DUPLICATES that has duplicate ids is no group: all functions except
- * rankmap_compose() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for it.
+ * A map with duplicate ids (RANKMAP_ALLOW_DUPLICATES) is no group. All functions except
+ * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for
+ * it.
  *
  * If a result equals an argument, it may be that very map, with one more reference.
  *
@@ -52,18 +54,19 @@ extern "C" {
  * @brief parent∘child: the child's ids are ranks of the parent; the result has the parent's ids of
  *        these ranks.
  *
- * Makes a communicator from another one. These rules give a regular result without expanding a
- * table (P is the product of the counts of all levels but the last):
+ * Makes a communicator from another one. In these cases the result is regular, and the call reads
+ * no rank (P is the product of the counts of all of the parent's levels but the last):
  *
  *   - affine ∘ regular, for every parent of one level: all strides are scaled;
- *   - regular ∘ affine, for child strides k·P + c and k·P − c if c divides in the parent's mixed
- *     radix: among them offsets, reversals and even splits, with partial first and last blocks;
+ *   - regular ∘ affine, for child strides k·P ± W·c, where W is the product of some of the parent's
+ *     lowest counts and c divides the next count. Examples are offsets, reversals and even
+ *     splits; the first and last block may be partial;
  *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
  *
- * A regular child of a table becomes a view of that table, with a reference to it, unless that
- * table takes more than 8 times the bytes of a table of the child's own: then the child gets its
- * own. A view of a view is a view of the first table: the tenth generation costs no more than the
- * first. Any other child is expanded, detected and reduced.
+ * A regular child of a table becomes a *view* of that table, and holds a reference to it. If the
+ * table takes more than 8 times the bytes of a table of the child's own, the child gets its own
+ * instead. A view of a view is a view of the first table: the tenth generation costs no more than
+ * the first. Of any other child the call expands the ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
@@ -72,10 +75,11 @@ extern "C" {
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with duplicate ids, without
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
- * @cost O(1) for the rules and for views, except views of node maps; otherwise O(n) time and 4 or 8
- *       bytes a rank of scratch
- * @source the paper, Table II; combinations of offset, stride and blockstride that become tables
- * there are closed here; the divisibility conditions are those of layout algebra (CuTe)
+ * @cost O(1) where a rule applies, and for a view, unless its table has duplicate ids (a map from
+ *       ranks to nodes). Otherwise O(child's size), with 4 or 8 bytes of scratch a rank
+ * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
+ *         combinations of offset, stride and blockstride are tables there and formulas here. The
+ *         divisibility conditions are those of layout algebra (CuTe)
  */
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -90,26 +94,27 @@ struct rankmap_member {
 /**
  * @brief MPI_Comm_split(): the map of one color.
  *
- * Reads only members of that color, in any order, so that only they need to be gathered:
+ * The call uses only the members of that color, in any order. So a runtime has a choice of what to
+ * gather:
  *
- *   - with colors and keys of all ranks, from an all-gather: each process passes all of them, and
- *     its own color
- *   - with the members of its own color only, from a runtime that groups equal colors (a key-value
- *     store, a sort over the processes): each process passes those
- *   - if all keys are equal, as in most programs, they need not travel: leave them 0
- *   - if every process can compute the colors (nodes, rows, halves), nothing needs to be gathered
+ * - All-gather the colors and keys of all ranks. Each process passes all of them, and its own
+ *   color.
+ * - If the runtime can group equal colors (by a key-value store, by a sort over the processes),
+ *   gather only the members of the own color, and pass those.
+ * - If all keys are equal, as in most programs, do not gather them: leave them 0.
+ * - If every process can compute the colors (nodes, rows, halves), gather nothing.
  *
  * @param parent     a group; a view keeps a reference to it
  * @param members    array of n_members; each rank of the color once
- * @param n_members  their number
+ * @param n_members  number of members
  * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
  * @param opts       NULL: defaults
  * @param out        the map; the empty one if no member has the color
  * @param err        names the member that the parent does not have, or the duplicate rank; or NULL
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  *
- * @cost O(n_members), and the cost of rankmap_from_ids() and rankmap_compose(); 16 bytes a member
- * of scratch. Ordered keys need no sort
+ * @cost O(n_members), and the cost of rankmap_from_ids() and rankmap_compose(); 16 bytes of scratch
+ *       a member. Keys that are in order already need no sort
  * @source ours
  */
 RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_member *members,
@@ -124,8 +129,8 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost O(number of given ranks) if the parent is direct, offset or stride: the result is runs;
- *       otherwise O(size)
+ * @cost O(number of given ranks) if the parent is direct, offset or stride: the result is runs.
+ *       Otherwise O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -137,8 +142,8 @@ RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ra
  * @param n       how many
  * @param opts    NULL: defaults
  * @param out     a map of n ranks
- * @param err     names the entry that is no rank of parent, or the two that are the same rank; or
- *                NULL
+ * @param err     names the entry that is no rank of parent, or the two entries that are the same
+ *                rank; or NULL
  * @return as rankmap_compose()
  * @cost that of rankmap_from_ids() of the list, and of rankmap_compose()
  */
@@ -168,9 +173,11 @@ RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, 
  * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTINJECTIVE
  *
  * Allocates nothing.
- * @cost regular: O(levels) if strides nest, as those of sub-arrays do, else at most O(n);
- * elias-fano, bitmap: O(log); ascending runs: O(log runs), other runs: O(runs); lut, frames and
- * views of them: O(n), see rankmap_index_create()
+ * @cost
+ *   - regular: O(levels) if the strides nest, as those of sub-arrays do; else at most O(n)
+ *   - elias-fano, bitmap: O(log n)
+ *   - ascending runs: O(log of their number); other runs: O(their number)
+ *   - lut, frames and views of them: O(n). See rankmap_index_create()
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
 
@@ -180,9 +187,17 @@ struct rankmap_index;
 /**
  * @brief Make the inverse of a map.
  *
- * Stores nothing for a map whose rankmap_rank() is quick. Any other map costs 4 bytes for each id
- * of its range if the range is at most 4 times the size, else a hash table of 12 to 16 bytes a
- * rank. Ids chosen to fall into one bucket cost a binary search in it instead of one step.
+ * For a *quick* map the index stores nothing, and calls rankmap_rank(). Quick maps are no views,
+ * and are
+ *
+ *   - regular, with one or two levels, or with strides that nest;
+ *   - bitmap or elias-fano;
+ *   - runs that ascend, or up to 8 runs;
+ *   - irregular maps of up to 8 ranks.
+ *
+ * For any other map the index is an array of 4 bytes for each id of the range, if the range is at
+ * most 4 times the size. Else it is a hash table of 12 to 16 bytes a rank. If ids are chosen so
+ * that they fall into one bucket, a query is a binary search in that bucket instead of one step.
  *
  * @param map        a group; the index keeps a reference
  * @param allocator  or NULL
@@ -196,21 +211,22 @@ RANKMAP_API int rankmap_index_create(struct rankmap *map, const struct rankmap_a
 /** @brief Drop an index. NULL is allowed. */
 RANKMAP_API void rankmap_index_destroy(struct rankmap_index *index);
 
-/** @brief rankmap_rank() in O(1), or O(log size) at worst. Allocates nothing. */
+/** @brief rankmap_rank() in O(1), or O(log size) at worst; for a quick map as rankmap_rank().
+ *        Allocates nothing. */
 RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id);
 
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
- * @param from   map of these ranks
- * @param ranks  array of n ranks of it; NULL: 0, 1, … n-1
+ * @param from   the map to which `ranks` belong
+ * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost O(n), without allocation, if `to` is affine; otherwise O(n + size of `to`) with the scratch
- * of rankmap_index_create(), or n times rankmap_rank() if n is below a sixteenth of the size and
- * rankmap_rank() is quick
+ * @cost O(n), without allocation, if `to` is affine. Otherwise the call makes an index of `to`, as
+ *       rankmap_index_create() does: O(n + size of `to`). If n is below a sixteenth of that size
+ *       and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n times instead
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -218,14 +234,15 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
 /**
  * @brief MPI_Group_compare().
  * @param a,b  maps
- * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL, or -ENOMEM
- * @cost O(1) for affine maps and for maps of equal parameters; otherwise O(n), with 24 bytes a rank
- * of scratch if both have duplicate ids
+ * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL; -ENOMEM; -EINVAL (NULL)
+ * @cost O(1) for affine maps; O(n) for others. If both have distinct ids in different orders, the
+ *       call makes a bit vector or an index of one of them. If both have duplicate ids, it takes 24
+ *       bytes of scratch a rank
  */
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 
 /**
- * @brief MPI_Group_union(): all of a, then those of b that a does not have.
+ * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
@@ -237,25 +254,26 @@ RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct
                               struct rankmap **out);
 
 /**
- * @brief MPI_Group_intersection(): those of a that b has too, in the order of a.
+ * @brief MPI_Group_intersection(): the processes of a that b has too, in the order of a.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
  * @cost as rankmap_difference()
- * @source two arithmetic progressions: the Chinese remainder theorem
+ * @source the Chinese remainder theorem, for two arithmetic progressions
  */
 RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
                                      const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
- * @brief MPI_Group_difference(): those of a that b does not have, in the order of a.
+ * @brief MPI_Group_difference(): the processes of a that b does not have, in the order of a.
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
- * @cost affine and affine: O(log) by the parameters; few runs with few runs: O(product of their
- * numbers); otherwise O(size of a + size of b)
+ * @cost two affine maps: from the parameters, in O(log of the strides), or in O(number of runs of
+ *       the result). Affine maps and runs whose numbers of runs have a product of at most 4,096:
+ *       O(that product). Otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,
                                    const struct rankmap_opts *opts, struct rankmap **out);

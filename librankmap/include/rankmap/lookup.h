@@ -13,22 +13,23 @@
  *     // the width is a constant: nothing is read but the 64 bytes
  *     uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
  *
- * Two forms serve every map and give the same results:
+ * Two functions serve every map and give the same results:
  *
  *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels and
- *     for the bit-packed table. It is best if a call site mostly meets one model: the processor
- *     predicts the branch, and an affine lookup costs 6 instructions with the load of an address
- *     and the return.
- *   - rankmap_at_nobranch() computes all three and adds them. It is best if a call site meets many
- *     communicators of different models in random order: there is no branch to mispredict.
+ *     for the bit-packed table. It is best if a call site mostly meets one model, since the
+ *     processor then predicts the branch. An affine lookup costs 6 instructions, with the load of
+ *     an address and the return.
+ *   - rankmap_at_nobranch() adds the terms of affine, two levels and 32-bit table; those that the
+ *     map does not have are 0. It is best if a call site meets many communicators of different
+ *     models in random order, since there is no branch to mispredict.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
  * compiler knows. rankmap_at_form() is for callers that have already branched on the form: with a
  * constant form, only that form's instructions remain.
  *
  * No function here checks that the rank is below the size of the map. Affine and two-level lookups
- * read only the 64 bytes (rankmap_at_nobranch() also a constant of the library); the other forms
- * read the map, which must outlive them.
+ * read only the 64 bytes (rankmap_at_nobranch() also a constant of the library). The other forms
+ * also read the map, which must outlive the lookup.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
  */
@@ -74,12 +75,12 @@ extern "C" {
 #define RANKMAP_MASK_SLOW 1u
 
 /**
- * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo
- * 2^64.
+ * A map bound to an array. rankmap_lookup_init() fills it in; it may be copied. Arithmetic is
+ * modulo 2^64. o is the offset of the map's model: see map.h.
  */
 struct rankmap_lookup {
-    /** base in RANKMAP_FORM_AFFINE; else a number such that guard + r·step has its highest bit
-     * set */
+    /** with RANKMAP_FORM_AFFINE the same as base; else a number such that guard + r·step has its
+     * highest bit set for every rank r */
     uint64_t guard;
     uint64_t base;     /**< address of the entry of id o */
     uint64_t step;     /**< bytes from rank to rank; 0 with a table */
@@ -97,11 +98,12 @@ struct rankmap_lookup {
  * @brief Bind a map to an array of entries.
  *
  * Any base is allowed. Entries at 2^63 and above, where no process has memory, take the slower path
- * of rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_SLOW.
+ * of rankmap_at(). A map of blocks becomes RANKMAP_FORM_SLOW if step times its number of ranks is
+ * above 2^62.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
- * @param map     no reference is kept: it must outlive the lookup (affine and two-level lookups do
- *                not read it again)
+ * @param map     the call keeps no reference, so the map must outlive the lookup (affine and
+ *                two-level lookups do not read it again)
  * @param base    address of the entry of id 0, or 0
  * @param width   bytes an entry, 1 to RANKMAP_MAX_WIDTH
  * @return 0, or -EINVAL (NULL, width)
@@ -111,7 +113,8 @@ struct rankmap_lookup {
 RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map,
                                     uint64_t base, uint32_t width);
 
-/** @brief rankmap_at(), not inline: the cases that the inline forms do not handle. MT-Safe. */
+/** @brief rankmap_at(), not inline: for the cases that the inline functions do not handle.
+ *        MT-Safe. */
 RANKMAP_API uint64_t rankmap_lookup_at(const struct rankmap_lookup *lookup, uint32_t rank);
 
 /** @brief High 64 bits of a product. */
@@ -183,8 +186,8 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
  * @brief rankmap_at() for callers that know the width.
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  as in rankmap_lookup_init(): a constant saves a load and a multiplication with a
- *               table
+ * @param width  as in rankmap_lookup_init(): with a table, a constant saves a load and a
+ *               multiplication
  * @return base + width·id
  */
 static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t rank,
@@ -210,7 +213,8 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
- * @cost 6 instructions for affine maps with the caller's load and return; see MODELS.md
+ * @cost 6 instructions for affine maps, with the caller's load and the return; MODELS.md has the
+ *       others
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {
@@ -220,7 +224,7 @@ static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 /**
  * @brief rankmap_at_sized() without a branch between affine, blocks and 32-bit tables.
  *
- * One branch is left, for the forms above RANKMAP_FORM_LUT32.
+ * One branch is left: the forms above RANKMAP_FORM_LUT32 go through rankmap_lookup_at().
  *
  * @param l      a lookup
  * @param rank   below the size of its map

@@ -30,11 +30,13 @@
  *     id = rankmap_id(map, 7);
  *     rankmap_unref(map);
  *
- * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they take 16
- * to 8 + 16·levels bytes beside the object's header of 24. An irregular map gets a bit-packed
- * table, or a slower model that is much smaller: runs, bitmap or elias-fano at half of the table's
- * bytes or less, frames at three quarters or less. In all it takes at most ⌈log2 range⌉ bits a rank
- * + 64 bytes; with RANKMAP_FAST, 32 bits a rank.
+ * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They take 16
+ * to 8 + 16·levels bytes beside the object's header of 24. *Affine* is the common name of direct,
+ * offset and stride.
+ *
+ * An irregular map gets a bit-packed table, or a slower model that is much smaller: runs, bitmap or
+ * elias-fano with half of the table's bytes or less, frames with three quarters or less. In all it
+ * takes at most ⌈log2 range⌉ bits a rank + 64 bytes; with RANKMAP_FAST, 32 bits a rank.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -53,20 +55,22 @@ extern "C" {
 /** An immutable sequence of ids. Opaque. */
 struct rankmap;
 
-/** Two or more ranks may have the same id: a map of ranks to nodes. Such a map is no group. */
+/** Two or more ranks may have the same id, as in a map from ranks to nodes. Such a map is no
+ * group. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
  * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: faster, and 4 bytes a rank.
  */
 #define RANKMAP_FAST 2u
-/** Never make a view of the parent's table: the child gets its own. */
+/** Never make a view of the parent's table (see rankmap_compose()): the child gets its own. */
 #define RANKMAP_NO_VIEW 4u
 
 /** How to make a map. NULL stands for all defaults. */
 struct rankmap_opts {
     size_t size;                               /**< sizeof(struct rankmap_opts) */
     const struct rankmap_allocator *allocator; /**< NULL: libc's */
-    /** ids must be below this; 0: RANKMAP_ID_LIMIT. Above that: RANKMAP_ERANGE */
+    /** ids must be below this; 0: RANKMAP_ID_LIMIT. A limit above RANKMAP_ID_LIMIT:
+     * RANKMAP_ERANGE */
     uint64_t id_limit;
     uint32_t flags;    /**< RANKMAP_ALLOW_DUPLICATES and so on */
     uint32_t reserved; /**< 0 */
@@ -82,11 +86,14 @@ struct rankmap_opts {
  *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size
  *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; a sum that would pass the limit or
  *     fall below 0
- *   - RANKMAP_EDUP: an id twice
+ *   - RANKMAP_EDUP: two ranks with the same id
  *   - the codes that the function's own comment adds
  *
- * A formula with ids in range is also RANKMAP_ERANGE if one of its digits alone could move an id by
- * 2^40, if its offset is beyond ±2^45, or if rank 0 splits a block of more than 2^31 ranks.
+ * A formula whose ids are in range still fails with RANKMAP_ERANGE if
+ *
+ *   - one of its digits alone could move an id by 2^40,
+ *   - its offset is beyond ±2^45, or
+ *   - rank 0 lies inside a block of more than 2^31 ranks, not at its beginning.
  * @{
  */
 
@@ -106,14 +113,15 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model without phase, at about memory bandwidth; two
- *     passes find one with a phase. The detector compares every element: it misses no regular array
- *     of up to RANKMAP_MAX_LEVELS levels, and invents none.
- *   - Duplicate ids of a regular model follow from its parameters. Otherwise the search for them
- *     takes scratch: one bit for each id of the range, or 16 bytes a rank if that is much less.
- *   - 64-bit ids are flat ids over several process groups (the paper's mlut).
- *   - You may pass an array of int if opts->id_limit is at most 2^31: negative values are
- *     RANKMAP_ERANGE then.
+ *   - One pass over the array finds a regular model without phase, at about memory bandwidth. Two
+ *     passes find one with a phase φ. The detector compares every element: it misses no regular
+ *     array of up to RANKMAP_MAX_LEVELS levels, and invents none.
+ *   - The parameters of a regular model show whether it has duplicate ids. For other models the
+ *     search for duplicates takes scratch: one bit for each id of the range, or 16 bytes a rank if
+ *     that is much less.
+ *   - 64-bit ids are for flat ids over several process groups.
+ *   - You may pass an array of int if opts->id_limit is at most 2^31: a negative value then fails
+ *     with RANKMAP_ERANGE.
  *
  * @param ids       array of n ids in rank order, each of id_bytes; need not be kept
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
@@ -124,8 +132,10 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  *                  NULL
  * @return as described above
  *
- * @cost O(n). A regular array is read once; an error's detail costs a sort
- * @source the paper, section III-C1, detects stride; the linear detector of n levels is ours
+ * @cost O(n). A regular array without phase is read once. After an error, the detail for `err`
+ *       costs a sort
+ * @source "Memory Compression Techniques for Network Address Management in MPI", section III-C1,
+ *         detects stride; the linear detector of n levels is ours
  */
 RANKMAP_API int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n,
                                  const struct rankmap_opts *opts, struct rankmap **out,
@@ -159,7 +169,8 @@ RANKMAP_API uint32_t rankmap_size(const struct rankmap *map);
 /**
  * @brief The id of a rank.
  * @return the id, or RANKMAP_NO_ID for a rank that the map does not have
- * @cost regular, lut, frames: O(1); runs, bitmap: O(log); see lookup.h for the inline form
+ * @cost regular, lut, frames: O(1). Runs: O(log of their number). Bitmap, elias-fano: O(log of the
+ *       bit vector's length). A view: as its table. lookup.h has the inline form
  */
 RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
 
@@ -185,7 +196,7 @@ RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t 
 /** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
 struct rankmap_range {
     uint64_t first;
-    /** inclusive, but need not be one of the ids. Below first only with a negative stride */
+    /** the range ends here; need not be one of its ids. Below first only with a negative stride */
     uint64_t last;
     int64_t stride; /**< not 0 */
 };
@@ -196,8 +207,8 @@ struct rankmap_range {
  * @param n_ranges  0 gives the empty map
  * @param opts      NULL: defaults
  * @param out       the map
- * @param err       names the bad range, or the second of two that share an id (searched among at
- *                  most 1,024 ranges); or NULL
+ * @param err       names the bad range, or the second of two ranges that share an id (which it
+ *                  looks for if there are at most 1,024 ranges); or NULL
  * @return as described above
  * @cost O(n_ranges · log n_ranges) if all strides are ±1, or if no two ranges overlap; otherwise
  *       O(n)
@@ -209,11 +220,14 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
 /**
  * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
  *
- * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
- * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; a
- * comma before the first or after the last range is an error. Blanks alone are the empty map. A
- * range whose last is below its first counts downwards, with or without a minus sign in its stride.
- * A negative stride upwards, or a stride of 0, fails with RANKMAP_ERANGE.
+ * - A range is `first`, `first-last` or `first-last:stride` in decimal digits, with no blank
+ *   inside.
+ * - Ranges are separated by blanks (space, tab, CR, LF), or by one comma with or without blanks
+ *   around it. A comma before the first or after the last range is an error.
+ * - Blanks alone are the empty map.
+ * - A range whose last is below its first counts downwards, with or without a minus sign in its
+ *   stride.
+ * - A negative stride upwards, or a stride of 0, fails with RANKMAP_ERANGE.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -229,16 +243,21 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
 /**
  * @brief Node of each rank, from a PMI_process_mapping or a task map.
  *
- * The text is `(vector,(0,4,16))` in either grammar of PMI_process_mapping, repeated until every
- * rank has its node; or a task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`,
- * which must place exactly n ranks. Blanks may surround numbers, words and punctuation. Nodes are
- * below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
+ * The text is one of these:
+ *
+ *   - `(vector,(0,4,16))`, in either grammar of PMI_process_mapping. The vector is repeated until
+ *     every rank has its node.
+ *   - A task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`. It must place exactly
+ *     n ranks.
+ *
+ * Blanks may surround numbers, words and punctuation. Nodes are below 2^31.
+ * RANKMAP_ALLOW_DUPLICATES is implied.
  *
  * @param text  not terminated
  * @param len   bytes
  * @param n     ranks of the job
  * @param opts  NULL: defaults
- * @param out   a map from rank to node: no group, but the two functions below take it
+ * @param out   a map from rank to node, for the two functions below; it is no group
  * @param err   names the byte and what is missing there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
  * @cost O(1) for one block; otherwise O(n), to detect the result's model
@@ -249,8 +268,8 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
 
 /**
  * @brief The ranks of a job, ordered by node, and within a node by rank.
- * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
- *               each other
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; the numbers of nodes
+ *               are within 2^32 of each other
  * @param opts   NULL: defaults
  * @param out    a permutation of 0 … n-1
  * @return as described above
@@ -345,8 +364,8 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 
 /**
  * @name Pack
- * Maps as bytes, the same on every machine: librankmap/LAYOUT.md. Regular maps and runs stay as
- * they are; a view is packed as the table that it stands for.
+ * A packed map is bytes, the same on every machine; librankmap/LAYOUT.md describes them. Regular
+ * maps and runs keep their model. A view is packed as the table of its own ids.
  * @{
  */
 
@@ -355,7 +374,8 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
  * @param map  any
  * @param buf  memory for the bytes; NULL with cap 0 returns only the size
  * @param cap  bytes there
- * @return bytes of the packed map, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then
+ * @return bytes of the packed map; RANKMAP_ENOBUF or -EINVAL (NULL). After an error buf is
+ *         untouched
  *
  * MT-Safe. Allocates nothing.
  * @cost O(n) for tables
@@ -365,20 +385,23 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
 /**
  * @brief Read a map from untrusted bytes.
  *
- * Checks every parameter as the functions above do, and every id of a table for its range and for
- * duplicates.
+ * The call checks every parameter as the functions above do, and checks a table for ids out of
+ * range and for duplicate ids.
  *
  * @param buf   packed map, at its beginning; more may follow
  * @param len   bytes there
- * @param opts  allocator and id_limit; set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
+ * @param opts  NULL: defaults. Set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
  * @param out   the map
- * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
- *         or -EINVAL. The call allocates memory in proportion to len. If three or more levels do
- *         not nest, it must check every rank for duplicate ids: for such a map of more than 65,536
- *         ranks it returns RANKMAP_ERANGE, so that a few bytes cannot cost much time
+ * @return bytes consumed; RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
+ *         or -EINVAL
+ *
+ * The call allocates memory in proportion to len. If a regular map has three or more levels whose
+ * strides do not nest (see LAYOUT.md), only a check of every rank finds duplicate ids. The call
+ * makes this check up to 65,536 ranks. For more it returns RANKMAP_ERANGE, also with
+ * RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time.
  *
  * MT-Safe.
- * @cost O(n) for tables, O(1) for regular maps
+ * @cost O(n) for tables; O(1) for regular maps, except for the check above
  */
 RANKMAP_API ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *opts,
                                    struct rankmap **out);

@@ -45,11 +45,11 @@ struct storwin_window;
 
 /**
  * Allocates handles and tables; a window's own memory is mapped.
- *   - Both functions must be set: otherwise a call that takes the allocator returns -EINVAL.
- *   - The allocator outlives every object made with it. The library's threads call it too.
- *   - Neither its own state nor the memory that it returns may lie in a window with the user pager:
- *     the threads that serve that window's faults call it under the pager's lock, and would
- *     deadlock.
+ *   - Both functions must be set. Otherwise a call with this allocator returns -EINVAL.
+ *   - The allocator must outlive every object made with it. The library's threads call it too.
+ *   - Neither the allocator's state nor the memory that it returns may lie in a window with the
+ *     user pager: the threads that serve that window's faults call the allocator under the pager's
+ *     lock, and would deadlock.
  */
 struct storwin_allocator {
     /** as realloc(): NULL allocates; aligned as malloc() aligns; returns NULL without memory */
@@ -61,8 +61,8 @@ struct storwin_allocator {
 /* ---------- errors */
 
 /**
- * Detail of a failure, in the caller's memory. Functions that take one write it on failure only;
- * NULL is allowed.
+ * Detail of a failure, in the caller's memory. Functions with a parameter of this type write it
+ * only on failure; NULL is allowed.
  */
 struct storwin_error {
     int32_t code;    /**< the function's result */
@@ -75,9 +75,10 @@ struct storwin_error {
 /**
  * @name Results
  * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
- * negative codes. The values never change. An option struct is refused with -EINVAL if it is
- * shorter than this release's, longer than 4,096 bytes, or has a byte other than 0 that this
- * release does not know.
+ * negative codes. The values never change.
+ *
+ * A function refuses an option struct with -EINVAL if its size is below that of this release or
+ * above 4,096 bytes, or if a byte behind the members that this release knows is not 0.
  * @{
  */
 #define STORWIN_PENDING 1        /**< not an error: the sync has not completed */
@@ -100,13 +101,13 @@ struct storwin_error {
 #define STORWIN_EFORMAT  (-24010)
 #define STORWIN_ENONE    (-24011) /**< the file has no commit, or not the requested one */
 #define STORWIN_EVERSION (-24012) /**< another version of the application wrote the state */
-/** not allowed now (a commit of a window without commits, a sync while one is pending), or not
- *  allowed in a child of the process */
+/** not allowed in this state (a commit of a window without commits, a sync while one is pending),
+ * or not allowed in a child of the process */
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN (-24015) /**< the window is not attached */
-/** committed data do not match their checksums; the text names the previous generation if that is
- * whole */
+/** committed data do not match their checksums; the text names the newest generation that is whole,
+ * if there is one */
 #define STORWIN_EDAMAGED (-24016)
 #define STORWIN_ERACE    (-24017) /**< stores during a commit; nothing was committed */
 /** @} */

@@ -15,76 +15,85 @@ extern "C" {
 /**
  * @brief Commit a window: all of its storage part as it is now, or none of it.
  *
- * It works on adopted windows, and on windows with storage_alloc_atomic and the pager resident.
- * After it has returned 0, a crash at any moment leaves the file at this commit or a later one,
- * whole. Any other result leaves it at the previous commit or at this one, whole. The window's
- * addresses never change.
+ * The call works on adopted windows (storwin_adopt()), and on windows with storage_alloc_atomic and
+ * the pager resident. After it has returned 0, a crash at any moment leaves the file at this commit
+ * or a later one, whole. Any other result leaves the file at the previous commit or at this one,
+ * whole. The window's addresses never change.
  *
- *   - With another pager storage_alloc_atomic fails with STORWIN_ECONFLICT. The pagers kernel and
- *     user write pages to their places in the file between commits, as memory runs short, and a
- *     commit needs the last state whole there. A pager that evicts to other places would have to
- *     know each page's place, and opening a window reads all of it and compares checksums: the
- *     pager user does neither.
+ *   - With another pager, storwin_alloc() with storage_alloc_atomic fails with STORWIN_ECONFLICT.
+ *     The pagers kernel and user write pages to their places in the file between commits, when
+ *     memory runs short. But until the next commit the file must hold the last one, whole.
  *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
  *     change. storwin_query() returns it. Without changes the call writes nothing.
  *   - Threads may store into the window during the call. The commit is a *picture*: the window at
- *     one moment during the call, with all stores that happen-before a store in it. See below.
- *   - After a failure all earlier changes still count as changes; the next commit writes all of
- *     them.
+ *     one moment during the call. If it contains a store, it also contains all stores that
+ *     happen-before that one. See below.
+ *   - After a failure all earlier changes still count as changes, and the next commit writes them.
  *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
  *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
  *
  * Stores during the call:
- *   - If there are none, the call writes from the window itself. Else it copies the pages that it
- *     writes, and copies again what was stored meanwhile, until nothing was: no thread waits for
- *     the call, and each store costs the fault of tracking again. Once stores have come, the
- *     following commits begin with the copy.
- *   - After 8 rounds of copies a fork of this process holds one moment. It runs nothing of the
- *     program, sends no SIGCHLD, and ends within the call. Threads that take a page fault wait
- *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory. A window
- *     that is compared (STORWIN_CHANGES_COMPARED, also where the kernel cannot track) is read whole
- *     in each round, and copied whole from the fork.
- *   - STORWIN_ERACE, with nothing committed, remains where neither is possible: threads store in
- *     each round, and fork is not allowed, or pages of the window are shared or marked
- *     MADV_DONTFORK. A window shared with other processes is compared: they store at any time, and
- *     a quiet reading makes the picture. Call again, or store less.
+ *   - If there are none, the call writes from the window itself.
+ *   - If there are some, it copies the pages that it writes. It copies again what was stored
+ *     meanwhile, until a round finds no store. No thread waits for the call, but each store costs
+ *     the fault of tracking again. From then on, commits of the window begin with the copy.
+ *   - If threads store in each of 8 rounds, the call forks this process, and takes the picture from
+ *     the child. The child runs nothing of the program, sends no SIGCHLD, and ends within the call.
+ *     Threads that take a page fault wait while the kernel copies this process's page tables: about
+ *     5 ms a GiB of its memory.
+ *   - If the changes are found by comparing checksums (STORWIN_CHANGES_COMPARED, or where the
+ *     kernel cannot track), each round reads the whole window, and the whole window is copied from
+ *     the child.
+ *   - The call fails with STORWIN_ERACE, and commits nothing, if threads store in each round and a
+ *     fork does not help: fork is not allowed, or pages of the window are shared or marked
+ *     MADV_DONTFORK. Call again, or store less.
+ *   - A window shared with other processes is compared. It needs a round in which none of them
+ *     stores.
  *   - Two kinds of stores are not detected, and may be in the commit in part: with
- *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
- *     store. Memory with MADV_WIPEONFORK must not be stored into during the call.
+ *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with
+ *     STORWIN_CHANGES_TRACKED, a device's store.
+ *   - Do not store into memory with MADV_WIPEONFORK during the call.
  *
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
- *     than the stored state: the memory behind the state keeps its content. A window shorter
- *     than the generation that is opened is STORWIN_EFORMAT; storwin_file_query() returns the
- *     length of the newest.
+ *     than the stored state: the memory behind the state keeps its content. If the window is
+ *     shorter than the generation that is opened, the call fails with STORWIN_EFORMAT.
+ *     storwin_file_query() returns the length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The file is locked while the window lives, or a child of fork() holds its descriptors: no
- *     other window opens it, with commits or without. A killed process keeps the lock until its
- *     writes end: storwin_alloc() waits for it up to 10 s, then fails with STORWIN_EBUSY. If this
- *     process itself holds the lock, it fails at once. Windows without commits share the lock.
+ *   - The window locks the file until the window is freed, and as long as a child of fork() holds
+ *     its descriptors. No other window, with commits or without, can open the file then. (Windows
+ *     without commits share a read lock.)
+ *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
+ *     to 10 s, then fails with STORWIN_EBUSY. If this process itself holds the lock, it fails at
+ *     once.
  *   - Commits follow the open file and not its name: after the file was removed or replaced they
  *     return 0, and no later call finds them.
  *
  * Damage:
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
- *     whole, and the hint storage_alloc_generation opens it.
- *   - The generation before the newest can be opened in that way unless a commit after the newest
- *     failed or was interrupted; older generations can while the journal has them. With
- *     opts.generations = N the last N can, the oldest of them unless a commit failed or was
- *     interrupted. The first commit
- *     after that discards the newer generations, even if nothing was stored, and possibly if it
- *     fails. storwin_free() is such a commit unless STORWIN_DISCARD is set.
- *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others.
- *     With a journal, a damaged block of a copy damages every generation that builds on it.
- *   - If the file was shortened, the next commit writes all of it; a crash before may lose
+ *     whole; the hint storage_alloc_generation opens it.
+ *   - Which older generations can be opened:
+ *       - The one before the newest, unless a commit after the newest failed or was interrupted.
+ *       - With a journal also earlier ones, while the journal has them.
+ *       - With opts.generations = N the last N; the oldest of these only if no later commit failed
+ *         or was interrupted.
+ *   - The first commit after you have opened an older generation discards the newer ones, even if
+ *     nothing was stored, and possibly even if it fails. storwin_free() makes this commit unless
+ *     STORWIN_DISCARD is set.
+ *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others
+ *     whole. With a journal, a damaged block of a copy damages every generation that builds on it.
+ *   - If the file was shortened, the next commit writes all of it. A crash before that may lose
  *     everything.
  *
- * Space: a file holds two copies of the window, and a journal of the same length unless
- * STORWIN_ATOMIC_SLOTS is set; with opts.generations = N > 2 it holds N copies. A commit then
- * writes the changes of the last N commits. LAYOUT.md describes the file. A window longer than the
- * stored state places its copies and journal behind three times the old length (N times), and
- * overwrites any content of the file there.
+ * Space (LAYOUT.md describes the file):
+ *
+ *     - A file holds two copies of the window, and a journal of the same length unless
+ *       STORWIN_ATOMIC_SLOTS is set.
+ *     - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
+ *       last N commits.
+ *     - If a window is longer than the stored state, its copies and journal begin behind three
+ *       times (with N > 2: N times) the old length, and overwrite any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -92,22 +101,24 @@ extern "C" {
  *   - 0
  *   - STORWIN_ERACE: see "Stores during the call"
  *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
- *     first such range. The file is unchanged. Before Linux 5.14 only unmapped ones are found, and
- *     a protected page ends the process; so may one that MADV_GUARD_INSTALL guards.
+ *     first such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped
+ *     pages, and a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end
+ *     it too.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
- *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
- *     follows the opening of an older generation, it may have that generation)
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit. Exception: if this was the
+ *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
  * @allocates 16 bytes for each 4,096 bytes that changed, during the call; if threads store
  *            meanwhile, a copy of the pages that it writes.
- * @cost      the changed pages, written once, and two flushes of the device. When the journal is
- *            full, or more than 40 % changed, the call updates the other copy instead. With stores
- *            meanwhile, also a copy of these pages, and about 0.5 ms a GiB for each round; the
- *            first such commit writes twice.
- * @source    ours; the two copies are section 4's swap of two windows, the rounds those of a live
- *            migration
+ * @cost      writes the changed pages once, and flushes the device twice. When the journal is full,
+ *            with STORWIN_ATOMIC_AUTO also when 40 % or more has changed, and with
+ *            STORWIN_ATOMIC_SLOTS always, the call updates the older copy instead of the journal.
+ *            With stores meanwhile, it also copies these pages, and each round takes about 0.5 ms a
+ *            GiB; the first such commit writes twice.
+ * @source    ours; the two copies are the swap of two windows of "MPI Windows on Storage for HPC
+ *            Applications", section 4; the rounds are those of a live migration
  */
 STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error *err);
 
@@ -119,34 +130,35 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * together, of one process or of several:
  *
  *   1. Choose a number above every window's storwin_info.newest_generation. (If both copies of the
- *      newest record are damaged, that is only one above the generation before.)
+ *      newest record are damaged, newest_generation is only one above the generation before.)
  *   2. Commit all windows but one under this number. Continue when every call has returned 0. (With
  *      MPI: each rank commits its own, then reduces the results.)
  *   3. Commit the last window, which *decides*: once that has returned 0, the commit is valid for
  *      all.
  *
- * Repeat a call that failed under the same number, without a store in between. If it fails for
- * good, free the windows with STORWIN_DISCARD set and open them as after a crash: beginning another
- * number before the last window has decided may lose the previous commit.
+ * Repeat a call that failed under the same number, without a store in between. If it fails again
+ * and again, free the windows with storwin_discard() and open them as after a crash. Do not begin
+ * another number before the last window has decided: this may lose the previous commit.
  *
  * After a crash, open every window and take the smallest of their generations. Every window has
- * that generation, since the next one begins only after the last window has decided. Open windows
- * with another generation again, with storage_alloc_generation set to the smallest. Two cases are
- * the caller's errors:
+ * that generation, since the next one begins only after the last window has decided. If a window
+ * has another generation, open it again with storage_alloc_generation set to the smallest. Two
+ * cases are the caller's errors:
  *
- *   - A window still has another generation (storwin_query()): storage_alloc_generation had opened
- *     an older generation, and a crash came before every window had committed after that. Open all
- *     windows with that older generation.
+ *   - A window still has another generation (storwin_query()). Then storage_alloc_generation had
+ *     opened an older generation, and a crash came before every window had committed after that.
+ *     Open all windows with that older generation.
  *   - A window has no commit while another has several: its file was lost. Taking 0 as the smallest
  *     would discard everything.
  *
  * @param win         a window
  * @param generation  above every generation that the file has seen, below 2^63
  * @param err         detail on failure, or NULL
- * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed
- * @threads One commit or sync of a window at a time; loads and stores continue, but none comes
- *          between a call that failed and its repetition.
- * @source  ours; one record that decides, as the two-window swap has for one window
+ * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed; STORWIN_ESHORT: the file
+ *         was shortened after a call that failed: commit under another number
+ * @threads One commit or sync of a window at a time. Loads and stores continue, but no store may
+ *          come between a call that failed and its repetition.
+ * @source  ours; one record decides for all windows, as in the swap of two windows for one
  */
 STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
                                           struct storwin_error *err);
@@ -155,9 +167,12 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  * @brief Start a commit of the window as it is now, and return; a thread writes it.
  *
  * The picture is of a moment during this call: later stores are not in it, and count for the next
- * commit. A window has at most one asynchronous operation: until storwin_commit_wait(), or a
- * storwin_commit_test() that does not return STORWIN_PENDING, its other calls return
- * STORWIN_ESTATE, and storwin_free() STORWIN_EBUSY.
+ * commit.
+ *
+ * A window has at most one asynchronous operation. Collect its result by storwin_commit_wait(), or
+ * by storwin_commit_test() until that does not return STORWIN_PENDING. Before that, other calls
+ * that sync, commit or revert the window return STORWIN_ESTATE, and storwin_free() returns
+ * STORWIN_EBUSY.
  *
  *     rc = storwin_commit_start(win, &err);
  *     while (rc == 0 && (rc = storwin_commit_test(win, &err)) == STORWIN_PENDING)
@@ -168,12 +183,12 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  * @return
  *   - 0: started
  *   - STORWIN_ERACE, -EFAULT, STORWIN_ESTATE, -ENOMEM, …: as storwin_commit(); nothing was started
- *   - -EAGAIN: the system has no thread to give
+ *   - -EAGAIN: the system cannot make a thread
  *
  * @threads   MT-Safe on distinct objects; loads and stores continue.
  * @allocates a copy of the pages that the commit writes, until it is complete.
- * @cost      finding the changes and copying them: about 0.4 ms a MiB. After a commit that failed,
- *            also writing that one's record.
+ * @cost      finds the changes and copies them: about 0.4 ms a MiB. After a commit that failed,
+ *            also writes that commit's record.
  * @source    ours
  */
 STORWIN_API int storwin_commit_start(struct storwin_window *win, struct storwin_error *err);
@@ -183,7 +198,7 @@ STORWIN_API int storwin_commit_start(struct storwin_window *win, struct storwin_
  * @param win  a window
  * @param err  detail on failure, or NULL
  * @return STORWIN_PENDING; 0: committed; STORWIN_ESTATE: none was started; or an error of
- *         storwin_commit(): the changes count as changes again
+ *         storwin_commit(), after which the changes count as changes again
  * MT-Safe on distinct objects. Never blocks.
  */
 STORWIN_API int storwin_commit_test(struct storwin_window *win, struct storwin_error *err);
@@ -209,16 +224,17 @@ STORWIN_API int storwin_commit_wait(struct storwin_window *win, struct storwin_e
 STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_error *err);
 
 /**
- * @brief Bring a window back to its last commit, in place: the program says no to its change.
+ * @brief Bring a window back to its last commit, in place. This undoes a change that the program
+ *        does not want.
  *
- *   - It reads the pages that changed since the last commit, from the copy in the file and from the
- *     journal. Other pages are not touched. The file does not change.
+ *   - The call reads the pages that changed since the last commit, from the copy in the file and
+ *     from the journal. It does not touch other pages, nor change the file.
  *   - If the last commit failed while it wrote its record, the call completes that commit first:
  *     the window comes back to its state.
  *   - If the stored state is shorter than the window, the memory behind it keeps its content until
  *     the first commit of the longer window.
- *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined;
- *     they still count as changed.
+ *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined.
+ *     They still count as changed.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -230,8 +246,8 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
- * @allocates Memory for the index of a batch of the journal, during the call.
- * @cost      reading the changed pages, and the index of each batch of the journal.
+ * @allocates memory for the index of a batch of the journal, during the call.
+ * @cost      reads the changed pages, and the index of each batch of the journal.
  * @source    ours
  */
 STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
@@ -243,14 +259,15 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  * content, and the first commit writes all of it. After a failure the content of the memory is
  * undefined.
  *
- *   - Any memory works: malloc(), a mapping, huge pages, a segment shared with others. Page-aligned
- *     memory is written past the page cache.
- *   - This process's page tables show its stores (STORWIN_CHANGES_TRACKED). They do not show stores
- *     of other processes and of devices, such as a network adapter's into registered memory: for
- *     those, set STORWIN_CHANGES_COMPARED. For a shared mapping
- *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP; for a part that the program later maps anew
- *     as shared, each commit fails with STORWIN_ERACE.
- *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
+ *   - Any memory works: malloc(), a mapping, huge pages. A mapping shared with other processes
+ *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache.
+ *   - By default (STORWIN_CHANGES_TRACKED) commits find changes by this process's page tables.
+ *     These do not show stores of other processes, nor of devices, such as a network adapter's into
+ *     registered memory. For such stores set STORWIN_CHANGES_COMPARED.
+ *   - With STORWIN_CHANGES_TRACKED, a shared mapping fails with -EOPNOTSUPP. If the program later
+ *     maps a part of the memory anew as shared, each commit fails with STORWIN_ERACE.
+ *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare
+ *     checksums.
  *
  * @param ptr    the memory: remains the caller's, and outlives the window
  * @param bytes  its length, 1 to STORWIN_MAX_BYTES / 4
@@ -272,19 +289,18 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
 STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
                               struct storwin_window **out, struct storwin_error *err);
 
-/** A file of commits according to its records; only opening it verifies the data. `bytes` and
+/** What the records of a file of commits say; only opening the file verifies the data. `bytes` and
  * `generation` are of the newest commit, or of the newest up to opts->generation. */
 struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the state; a window for it is at least as long */
     uint64_t generation; /**< of the commit */
-    /** the generation before it according to the records, for storage_alloc_generation; 0:
-     * none. It may fail to open: a commit that failed or was interrupted after the newest has
-     * overwritten parts of it. Only opening it verifies it. */
+    /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open:
+     * a commit after the newest that failed or was interrupted may have overwritten parts of it. */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
-    /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
-     *  fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
+    /** 1: both copies of another record are damaged, perhaps the record of a newer commit.
+     * storwin_alloc() then fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
     uint32_t damaged;
     uint32_t generations; /**< commits kept readable at least: storage_alloc_generations */
 };
@@ -310,8 +326,8 @@ struct storwin_info_file {
  * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
  * commits.
  * @allocates the name, during the call.
- * @cost      two small reads for each generation that the file keeps; 32 for a file without
- *            commits.
+ * @cost      two small reads for each generation that the file keeps; 32 small reads for a file
+ *            without commits.
  */
 STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
                                    struct storwin_error *err);

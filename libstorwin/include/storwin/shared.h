@@ -24,8 +24,8 @@ struct storwin_shared {
     uint32_t rank;    /**< of this process */
     /** array of n_ranks uint64_t: length of each segment, 0 allowed, in rank order */
     const uint64_t *bytes;
-    /** array of n_ranks: a file for each segment; NULL: all segments lie in opts->filename, one
-     * after the other */
+    /** array of n_ranks names: a file for each segment. NULL: all segments lie in opts->filename,
+     * one after the other */
     const char *const *filenames;
     /** for memory: name of a shared memory object, "/" and up to 254 characters; else NULL */
     const char *shm_name;
@@ -42,11 +42,13 @@ struct storwin_shared {
  *   3. After all have attached, storwin_shared_unlink() on one of them removes the name `shm_name`.
  *
  * Every process maps all segments: one after the other without a gap, or, with
- * STORWIN_SHARED_NONCONTIG, each on a page of its own. With a file for each segment and no gaps,
- * every segment but the last non-empty one must be a multiple of the page size. The pager is the
- * kernel's. Factor and order divide the whole range; the memory part is the object `shm_name`.
+ * STORWIN_SHARED_NONCONTIG, each on a page of its own. If each segment has a file and there are no
+ * gaps, every segment but the last non-empty one must be a multiple of the page size.
  *
- * storwin_base() is this rank's segment. A sync of the whole window covers all segments;
+ * The pager must be kernel. The options factor_ppb and order divide the whole range into a memory
+ * part and a storage part; the memory part is the object `shm_name`.
+ *
+ * storwin_base() returns this rank's segment. A sync of the whole window covers all segments;
  * storwin_shared_segment() returns the range of one.
  *
  * @param opts    as for storwin_alloc(); with storage_alloc_factor=auto every rank passes the same
@@ -61,7 +63,7 @@ struct storwin_shared {
  *   - STORWIN_ESHORT: on another rank: the object or file is shorter than the segments
  *
  * @threads MT-Safe. Killing a process does not affect the mappings of the others.
- * @source  section 2.1, MPI_Win_allocate_shared
+ * @source  the paper (see storwin.h), section 2.1, MPI_Win_allocate_shared
  */
 STORWIN_API int storwin_alloc_shared(const struct storwin_opts *opts,
                                      const struct storwin_shared *shared,
@@ -83,7 +85,7 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
 /**
  * @brief Remove the name of the shared memory object, after all ranks have attached.
  *
- * Then the processes leave nothing behind, however they end. Without this call rank 0's
+ * After this call the processes leave no name behind, however they end. Without it, rank 0's
  * storwin_free() removes the name.
  *
  * @param win  a shared window of any rank
@@ -95,7 +97,8 @@ STORWIN_API int storwin_shared_unlink(struct storwin_window *win, struct storwin
 
 /* ---------- dynamic windows */
 
-/** A dynamic window: windows that are synced together, as the storage side of MPI's. */
+/** A dynamic window: a list of attached windows that are synced together; the storage side of MPI's
+ * dynamic windows. */
 struct storwin_dynamic;
 
 /**
@@ -104,13 +107,13 @@ struct storwin_dynamic;
  * @param out        receives it
  * @return 0; -EINVAL: an allocator without realloc or free; -ENOMEM
  * @threads MT-Safe. Allocates.
- * @source section 2.1, MPI_Win_attach
+ * @source the paper (see storwin.h), section 2.1, MPI_Win_attach
  */
 STORWIN_API int storwin_dynamic_create(const struct storwin_allocator *allocator,
                                        struct storwin_dynamic **out);
 
 /**
- * @brief Detach every window and free the dynamic window; the others stay.
+ * @brief Detach every window and free the dynamic window. The attached windows stay.
  * @param dyn  a dynamic window that no other thread is using, or NULL
  */
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);

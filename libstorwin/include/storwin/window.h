@@ -17,16 +17,16 @@ extern "C" {
 /** Options of a window. Begin with storwin_opts_init(): some defaults are not 0. */
 struct storwin_opts {
     size_t size; /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    /** STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY, only STORWIN_MEMFD and
-     * the allocator of the options below have an effect */
+    /** STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY, of the options below only
+     * STORWIN_MEMFD and the allocator have an effect */
     uint32_t alloc_type;
     uint32_t order; /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
     /** path of a file or block device, not NULL for storage; read during the call only */
     const char *filename;
     /** offset of the window in the file or device: a multiple of the page size */
     uint64_t offset_bytes;
-    /** part on storage in billionths, rounded to the nearest page, half a page upwards; default:
-     * all */
+    /** part on storage, in billionths of the window, rounded to the nearest page, half a page
+     * upwards; default: all */
     uint32_t factor_ppb;
     uint32_t access_style; /**< STORWIN_ACCESS_ bits; 0: unknown */
     uint32_t file_perm;    /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
@@ -37,26 +37,27 @@ struct storwin_opts {
     /** STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD, STORWIN_RAW */
     uint32_t flags;
     uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
-    /** STORWIN_FACTOR_AUTO: most bytes of the memory part; 0: the memory available now, less an
-     * eighth */
+    /** with STORWIN_FACTOR_AUTO: the largest size of the memory part, bytes; 0: the memory
+     * available now, less an eighth */
     uint64_t memory_bytes;
-    /** STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0: a quarter of the
-     * available memory */
+    /** with STORWIN_PAGER_USER: the bytes that it may keep in memory, at least STORWIN_MIN_BUDGET;
+     * 0: a quarter of the available memory */
     uint64_t budget_bytes;
     const struct storwin_allocator *allocator; /**< for handles and tables; NULL: libc */
     uint32_t atomic;  /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
     uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds changes; default _TRACKED */
-    /** with `atomic`: open the newest commit whose generation is at most this; 0: the newest */
+    /** with `atomic`: open the newest commit whose generation is at most this; 0: the newest of
+     * all */
     uint64_t generation;
-    /** STORWIN_PAGER_USER: unit of reading and eviction: a power of 2 from 4,096 to 1,048,576;
-     * rounded up to a page, and down to a sixteenth of the budget; 0: by access_style */
+    /** with STORWIN_PAGER_USER: unit of reading and eviction, a power of 2 from 4,096 to 1,048,576.
+     * It is rounded up to a page, and down to a sixteenth of the budget. 0: by access_style */
     uint64_t block_bytes;
     /** with `atomic`: the caller's version number of the state's format, stored with the first
-     * commit; 0: the file's */
+     * commit; 0: that of the file */
     uint64_t app_version;
-    /** with STORWIN_ATOMIC_SLOTS: commits that the file keeps readable, the newest included, 2 to
-     * STORWIN_MAX_GENERATIONS; fixed when the file is made; 0: the file's, 2 for a new one. The
-     * file has this number of copies of the window. */
+    /** with STORWIN_ATOMIC_SLOTS: number of commits that the file keeps readable, the newest
+     * included, 2 to STORWIN_MAX_GENERATIONS. It is fixed when the file is made. 0: that of the
+     * file, 2 for a new one. The file has this number of copies of the window. */
     uint64_t generations;
 };
 
@@ -96,9 +97,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - An existing file that ends before the window does is grown.
  *   - A relative path starts at the working directory.
  *   - Symbolic links are followed only if they belong to the caller or to root.
- *   - A killed process may leave direct writes to the range in flight. The call waits for them up
- *     to 120 s, then fails with STORWIN_EBUSY. It waits in the same way for a sync of another
- *     window on the range.
+ *   - A killed process may leave direct writes to the range in flight. The call waits up to 120 s
+ *     for them, and for a sync of another window on the range. Then it fails with STORWIN_EBUSY.
  *   - Memory and new files read as zeros. The base is page-aligned.
  *
  * @param opts   options; NULL: a window in memory
@@ -113,10 +113,10 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EPAGER: userfaultfd is not available
  *   - STORWIN_EBUSY: direct writes of another process to the range do not end; or a window with
  *     commits has the file open
- *   - STORWIN_EFORMAT: the file holds commits, and storage_alloc_atomic is not set; STORWIN_RAW
- *     allows it. The call looks at the window's offset and at offset 0.
+ *   - STORWIN_EFORMAT: the file holds commits, at the window's offset or at offset 0, and neither
+ *     storage_alloc_atomic nor STORWIN_RAW is set
  *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_EVERSION, STORWIN_ENONE, STORWIN_EBUSY: with
- *     storage_alloc_atomic, the state of the file; see storwin_commit()
+ *     storage_alloc_atomic: the commits of the file cannot be opened; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -ENOMEM; -EINVAL; any error of open()
  *
@@ -124,7 +124,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  * @allocates the window and its handle; the pagers resident and user also allocate their tables.
  * @cost      system calls. The resident pager also reads the file, and clears the memory that the
  *            file does not fill.
- * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
+ * @source    the paper (see storwin.h), section 2.1, MPI_Win_allocate; reservation and clean-up are
+ *            ours.
  */
 STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes,
                               struct storwin_window **out, struct storwin_error *err);
@@ -136,22 +137,24 @@ STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes,
  */
 STORWIN_API void *storwin_base(const struct storwin_window *win);
 
-/** Length of a range that ends where the window does. */
+/** As a length: up to the end of the window. */
 #define STORWIN_TO_END UINT64_MAX
 
 /**
- * @brief Make earlier stores to a range durable, and also the name of a file that the window
- *        created. Writes every page that overlaps the range.
+ * @brief Make earlier stores to a range durable.
+ *
+ * The call writes every changed page that overlaps the range. It also makes the name of a file
+ * durable that the window created.
  *
  * After a failure:
  *   - The call reports it once. `offset` and `bytes` of the error span the bytes that may not be
  *     durable.
  *   - That range counts as changed, and the next sync writes it again. With the pagers kernel and
  *     user, this holds for the pages that are still in memory.
- *   - With the kernel pager, if a second attempt does not fail again, the error spans the whole
- *     range of the call.
+ *   - With the kernel pager, the call makes a second attempt. If that does not fail, the error
+ *     spans the whole range of the call.
  *   - With the kernel pager on ext4, the next sync of any part of that range writes it past the
- *     page cache, since ext4 itself would lose it. While that call runs, nothing may store into the
+ *     page cache, since ext4 itself would lose it. While that sync runs, nothing may store into the
  *     4 MiB blocks of the file (aligned to 4 MiB) that the range touches: no thread of any process,
  *     no system call and no device. Such a store may be lost without an error. Stores during the
  *     sync that fails, and between the two syncs, are safe.
@@ -167,20 +170,24 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *   - STORWIN_ERANGE
  *   - STORWIN_ESTATE: an asynchronous sync is pending, or the window belongs to another process
  *
- * @threads   One sync of a window at a time; loads and stores may continue (see the caveats).
- * @allocates Possibly, for requests in flight; without memory it continues with fewer.
- * @cost      writing the changed pages; with the resident pager also a scan of the page tables,
- *            about 1 ms a GiB.
- * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
+ * @threads   One sync of a window at a time; loads and stores may continue (see the caveats in
+ *            storwin.h).
+ * @allocates possibly, for requests in flight; without memory it continues with fewer requests.
+ * @cost      writes the changed pages; with the resident pager also scans the page tables, about 1
+ *            ms a GiB.
+ * @source    the paper (see storwin.h), section 2.1, MPI_Win_sync; selection, parallel writing and
+ *            error ranges are ours
  */
 STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                              struct storwin_error *err);
 
 /**
- * @brief Free a window: sync it unless STORWIN_DISCARD was set, unmap it, and remove the file if
- *        STORWIN_UNLINK was set (which also skips the sync).
- * @param win  a window, or NULL. Every result except STORWIN_EBUSY and STORWIN_ESTATE frees the
- *             window.
+ * @brief Free a window: sync it, unmap it, and remove the file if STORWIN_UNLINK was set.
+ *
+ * With STORWIN_DISCARD or STORWIN_UNLINK the call does not sync. Every result except STORWIN_EBUSY
+ * and STORWIN_ESTATE frees the window.
+ *
+ * @param win  a window, or NULL
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
@@ -193,8 +200,11 @@ STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64
 STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
 
 /**
- * @brief Free a window as if STORWIN_DISCARD had been set: without a sync. A window with commits
- *        leaves its file at the last commit: this is how a program abandons a half-made change.
+ * @brief Free a window without a sync, as if STORWIN_DISCARD had been set.
+ *
+ * The file of a window with commits stays at the last commit. So a program can abandon a half-made
+ * change.
+ *
  * @param win  a window, or NULL
  * @param err  detail on failure, or NULL
  * @return as storwin_free()
@@ -229,7 +239,7 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 
 /** factor_ppb of a window wholly on storage */
 #define STORWIN_FACTOR_ONE UINT32_C(1000000000)
-/** factor_ppb: as much in memory as is available, all other pages on storage */
+/** factor_ppb: as many pages in memory as are available, all others on storage */
 #define STORWIN_FACTOR_AUTO UINT32_MAX
 
 /** access_style bits, the words of the MPI standard */
@@ -242,7 +252,7 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 #define STORWIN_ACCESS_RANDOM       (1u << 6)
 
 /** flags: remove the file when the window is freed. If the name is a symbolic link of the caller's,
- * this removes the target, not the link. No effect on devices. */
+ * this removes the target and not the link. No effect on devices. */
 #define STORWIN_UNLINK (1u << 0)
 /** flags: do not sync when the window is freed */
 #define STORWIN_DISCARD (1u << 1)
@@ -251,8 +261,8 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 /** flags: memory has a descriptor that others can map (storwin_part_query()); also without storage
  */
 #define STORWIN_MEMFD (1u << 3)
-/** flags: without storage_alloc_atomic, allow a file that holds commits: its bytes are the
- * window's, and stores overwrite the commits */
+/** flags: without storage_alloc_atomic, open a file that holds commits as a plain window: its bytes
+ * are the window's, and stores overwrite the commits */
 #define STORWIN_RAW (1u << 4)
 /** @} */
 
@@ -311,7 +321,7 @@ STORWIN_API const char *storwin_hint_key(size_t i);
  *   - STORWIN_ERANGE
  *   - STORWIN_ESTATE: an asynchronous sync is pending, or its result was not collected; or as
  *     storwin_sync()
- *   - -EAGAIN: the system has no thread to give
+ *   - -EAGAIN: the system cannot make a thread
  *
  * @threads MT-Safe on distinct objects.
  */
@@ -389,7 +399,8 @@ struct storwin_info {
     uint32_t created;       /**< 1: the file is new */
     uint32_t striping;      /**< STORWIN_STRIPING_ */
     uint32_t huge;          /**< 1: huge pages were requested */
-    /** 1: the pager may not serve faults of system calls: pass no pointer into the window to one */
+    /** 1: the pager may not serve faults of system calls: pass no pointer into the window to a
+     * system call */
     uint32_t user_faults_only;
     uint32_t keeps_pinned; /**< 1: the user pager evicts no pinned page (Linux 6.8 reports them) */
     uint64_t generation;   /**< of the last commit; 0: none */
@@ -416,8 +427,8 @@ STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_i
  * @brief The effective value of a hint, as text in the hint's own form, for MPI_Win_get_info().
  * @param win    a window
  * @param key    one of storwin_hint_key()
- * @param value  receives the value and a NUL: "unsupported" for a striping_factor or striping_unit
- *               that could not be applied; the resulting part for the auto factor
+ * @param value  receives the value and a NUL. For a striping_factor or striping_unit that could not
+ *               be applied: "unsupported". For the auto factor: the resulting part
  * @param cap    bytes of `value`
  * @return
  *   - length of the value without its NUL
@@ -430,7 +441,8 @@ STORWIN_API int storwin_hint_query(const struct storwin_window *win, const char 
                                    size_t cap);
 
 /**
- * A part of a window and its backing: another process needs this to map the same bytes.
+ * A part of a window, and the file or memory object behind it. Another process needs this to map
+ * the same bytes.
  */
 struct storwin_info_part {
     size_t size; /**< sizeof(struct storwin_info_part), set by the caller */
@@ -452,12 +464,12 @@ struct storwin_info_part {
 /**
  * @brief The i-th part of a window, in address order, and its descriptor.
  *
- * For a process that serves its window to other processes of the node: it sends the descriptors
- * (SCM_RIGHTS), and the others map the parts one after another.
- *   - The window owns the descriptor: it is valid until storwin_free(), and the caller must not
+ * This is for a process that serves its window to other processes of the node. It sends them the
+ * descriptors (SCM_RIGHTS), and they map the parts one after another.
+ *   - The window owns the descriptor. It is valid until storwin_free(), and the caller must not
  *     close, lock or resize it. Duplicate it to keep it longer.
- *   - A memory part has one if STORWIN_MEMFD was set: a memfd, sealed against growing and
- *     shrinking. In a shared window it is the object `shm_name`.
+ *   - A memory part has a descriptor if STORWIN_MEMFD was set: a memfd, sealed against growing and
+ *     shrinking. In a shared window it is that of the object `shm_name`.
  *
  * @param win   a window
  * @param i     from 0
@@ -479,7 +491,7 @@ STORWIN_API int storwin_part_query(const struct storwin_window *win, uint32_t i,
 #define STORWIN_WROTE_DIRECT   3u /**< the same past the page cache (O_DIRECT) */
 /** @} */
 
-/** Statistics of a window. With STORWIN_TRACK_MSYNC only the syncs are counted. */
+/** Statistics of a window. With STORWIN_TRACK_MSYNC only n_syncs is counted. */
 struct storwin_stats {
     size_t size;            /**< sizeof(struct storwin_stats), set by the caller */
     uint64_t n_syncs;       /**< syncs */
@@ -501,7 +513,7 @@ struct storwin_stats {
  * @param stats  the caller sets its `size`: the call fills no more than that; a size below the
  *               first release's fails with -EINVAL
  * @return 0; -EINVAL
- * MT-Safe: the counters may stem from slightly different moments. Allocates nothing.
+ * MT-Safe; the counters may be of slightly different moments. Allocates nothing.
  */
 STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct storwin_stats *stats);
 
