@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between libpmix's thread and the loop's. The loop's thread calls upcalls_module(),
- * upcall_new_given(), upcall_set_answer() and upcall_send_answer(); upcall_free() may run in either,
- * the rest runs in libpmix's.
+ * Between libpmix's thread and the loop's. The loop's calls upcalls_module(), upcall_new_given(),
+ * upcall_set_answer() and upcall_send_answer(). upcall_free() may run in either; the rest runs in
+ * libpmix's.
  */
 #define _GNU_SOURCE
 #include "upcalls.h"

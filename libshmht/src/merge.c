@@ -140,7 +140,8 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
     }
     rc = shmht__writer_room(w, n, need);
     while (rc == 0 && (m = take_pairs(block, bytes, &pos, pairs)) > 0)
-        rc = shmht__put_batch(w, pairs, m, w->duplicates, &done);
+        if (shmht__put_batch(w, pairs, m, w->duplicates, &done) != 0)
+            rc = SHMHT_EPROBE; /* there is room for all: no slot was near enough */
     if (merged && rc == 0)
         *merged = done;
     return rc;

@@ -2,8 +2,8 @@
 /*
  * Sync: of a range or of the whole window, by the caller or by a thread.
  *
- * storwin__sync() chooses between a commit and a sync, and sync_span() decides what a sync writes, by
- * the window's pager:
+ * storwin__sync() chooses between a commit and a sync, and sync_span() decides what a sync writes,
+ * by the window's pager:
  *   - kernel: nothing here; msync() writes what the page cache has as dirty (pager_kernel.c)
  *   - resident: storwin__track_scan() (track.c) sets the bits of changed pages in win->dirty, from
  *     the page tables, and storwin__write_pages() (write.c) writes these
