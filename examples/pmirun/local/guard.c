@@ -140,7 +140,7 @@ static void take_name(pid_t parent)
     ssize_t n;
     size_t all = 0;
 
-    prctl(PR_SET_NAME, NAME);
+    prctl(PR_SET_NAME, NAME, 0, 0, 0);
     while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
         all += (size_t)n;
     if (all == 0)
@@ -162,7 +162,7 @@ static void guard_watch(const struct guard *g, pid_t parent)
     if (syscall(SYS_close_range, 0, ~0u, 0) != 0)
         for (int fd = 0; fd < 1024; fd++)
             close(fd);
-    if (chdir("/") != 0 || prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0)
+    if (chdir("/") != 0 || prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0) != 0)
         _exit(1);
     sigemptyset(&told);
     sigaddset(&told, SIGUSR1);

@@ -71,7 +71,7 @@ bool leftovers_signal(struct jobs *jobs, int sig)
             continue;
         found = true;
         log_verbose("process %d outlives its rank: signal %d", pid, sig);
-        if (sig == SIGTERM && !jobs->stopping)
+        if (sig == SIGTERM && !jobs->stopping && !jobs->head) /* a head's are of ssh or srun */
             say_ended(&jobs->leftovers, pid);
         if (sig)
             kill(pid, sig);

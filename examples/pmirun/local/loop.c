@@ -22,7 +22,7 @@ void loop_init(struct pmirun *pr)
 {
     int err;
 
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     loop.scratch = xrealloc(NULL, SCRATCH_BYTES);
     loop.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop.epoll < 0)

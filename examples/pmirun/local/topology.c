@@ -188,7 +188,7 @@ static void run_child(const struct task *task, struct found *found, int to, pid_
 {
     const int fd = STDERR_FILENO + 1;
 
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
     syscall(SYS_close_range, fd + 1, ~0u, 0);

@@ -79,7 +79,7 @@ static void be_mortal(void)
     close(fd);
     /* The user's processes must not read our memory, which is a copy of slurmstepd's. Last, since
      * this gives our files in /proc to root. */
-    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 static void add_task(struct step *s, uint32_t number, uint32_t fd)
