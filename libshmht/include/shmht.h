@@ -602,8 +602,9 @@ struct shmht_merged {
  * @param merged  filled in on success; may be NULL
  * @return 0; -EPERM (a forked child); SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC,
  *         SHMHT_ECORRUPT, SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG: the pairs of the table are as
- *         before; SHMHT_EPROBE: one pair could not be put, and the pairs before it in the block are
- *         in the table
+ *         before; SHMHT_EPROBE: no slot is near enough, for one pair or in the larger table. The
+ *         pairs before that one in the block may be in the table already. Call
+ *         shmht_writer_compact() (the new table has another seed), then merge the block again
  * @threads one writer, any readers. If the writer is killed here, some of the pairs are in the
  *          table.
  * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash

@@ -11,9 +11,10 @@
  *   - *Allocation* reserves the space. If the disk is full, the device too short, a limit reached
  *     or a permission missing, storwin_alloc() fails; no SIGBUS comes later.
  *   - A *sync* makes earlier stores durable. A store is not durable before a sync returns.
- *   - A *commit* is a sync of all or nothing: whenever the program or the machine stops, the file
- *     holds the last commit or the previous one, whole. A checkpoint is a commit, and its cost is
- *     proportional to the changes.
+ *   - A *commit* is a sync of all or nothing. After storwin_commit() has returned 0, a crash of the
+ *     program or the machine leaves the file at this commit or a later one, whole. A crash during
+ *     the call leaves it at this commit or the previous one, whole. A checkpoint is a commit, and
+ *     its cost is proportional to the changes.
  *   - The *pager* keeps the storage part in memory while the program uses it:
  *       - kernel, the default: in the page cache;
  *       - resident: all of it in private memory, for exact and fast syncs;
@@ -71,10 +72,11 @@
  *     system call or a device that has *pinned* pages: a read() with O_DIRECT, process_vm_writev(),
  *     io_uring's fixed buffers, memory registered with a network adapter. Plain read() and recv()
  *     copy page by page, and are safe.
- *       - User pager: if the kernel reports pinned pages (Linux 6.8; storwin_info.keeps_pinned),
- *         the pager keeps them in memory, beyond its budget if necessary, and every sync writes
- *         them. Otherwise, and with direct reads from NFS and FUSE, such a store is lost without an
- *         error if its page has been evicted. Use a bounce buffer, or another pager.
+ *       - User pager: if the kernel can report pinned pages (Linux 6.8;
+ *         storwin_info.keeps_pinned), the pager keeps them in memory, beyond its budget if
+ *         necessary, and every sync writes them. Otherwise, and with direct reads from NFS and
+ *         FUSE, such a store is lost without an error if its page has been evicted. Use a bounce
+ *         buffer, or another pager.
  *       - Resident pager: such a store during a sync of its page may not count as a change.
  *   - Some file systems cannot reserve space: those that copy on write (btrfs), and those that
  *     refuse fallocate() and store compressed data. There the disk can be full after allocation.

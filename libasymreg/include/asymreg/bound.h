@@ -3,8 +3,9 @@
  * @file bound.h
  * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
- * asymreg_bind() finds the region, checks range and permissions, and makes the key once. An
- * operation by address does so each time.
+ * asymreg_bind() finds the region, checks the range, and takes the transport's key for the region's
+ * segment, once. An operation by address does this each time. Permissions are checked in each
+ * operation, also through a handle.
  *
  *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
  *     through the handle is inlined: a check, a load or store, and a second check.
@@ -39,8 +40,8 @@
  *
  * A handle has 32 bytes: align arrays of them to that (aligned_alloc()), best in huge pages.
  *
- * Threads: a handle belongs to its worker's thread. Only asymreg_bind() may allocate, when it uses
- * a segment for the first time.
+ * Threads: a handle belongs to its worker's thread. Only asymreg_bind() may allocate: when it uses
+ * a segment for the first time, and when a worker has more handles of a peer than before.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.

@@ -12,9 +12,12 @@
  * How the core uses a transport, in order:
  *
  *   1. It calls `query` once: capabilities and limits.
- *   2. It calls `mem_reg` for each segment (a stretch of memory that many regions may share), and
- *      once for the published table. The result is a handle: bytes that are published for peers. It
- *      calls `mem_dereg` when the last region in the segment has gone.
+ *   2. It calls `mem_reg` for each segment (a stretch of memory that many regions may share), once
+ *      for the published table, and with ASYMREG_DRAIN and ASYMREG_CAP_MAP once for the memory in
+ *      which peers announce operations. The result is a handle: bytes that are published for peers.
+ *      It calls `mem_dereg` when the last region has gone from a segment that the core made itself;
+ *      in asymreg_segment_remove() for a segment that the user made; in asymreg_close() for all
+ *      that are left.
  *   3. It calls `address` once: the bytes of this process's endpoint, which the bootstrap blob
  *      carries.
  *   4. On import it calls `connect` with the bytes of the peer's `address`, then `rkey_unpack` with

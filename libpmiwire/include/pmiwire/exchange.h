@@ -148,8 +148,8 @@ struct pmiwire_exchange_ops {
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
     /**
-     * The node of a rank below opts.n_ranks. Must be a constant function. Needed with two nodes or
-     * more.
+     * Return the node of a rank, which is below opts.n_ranks. For one rank the answer is the same
+     * in every call and on every node. Needed with two nodes or more.
      */
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 

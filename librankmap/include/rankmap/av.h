@@ -3,10 +3,11 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * The vector reserves one range of addresses when it is created, large enough for the largest job.
- * The range takes no memory until it is used. Each process group (a world, a spawned or connected
- * job) gets consecutive flat ids in the range. So entries never move, growth disturbs no reader,
- * and one map can contain processes of several groups.
+ * The vector is one array of entries, indexed by flat id. When it is created it reserves address
+ * space for opts.capacity entries: choose that large enough for the largest job. Reserved space
+ * takes no memory until it is used. Each process group (a world, a spawned or connected job) gets
+ * consecutive flat ids. So entries never move, growth disturbs no reader, and one map can contain
+ * processes of several groups.
  *
  * An lpid is a process's number in its group. A tag says what the caller likes: which transport,
  * which rail. All entries of a vector have the same size:
@@ -42,8 +43,10 @@
  *          if changes of the groups overtake it. An entry may be set again while no other thread
  *          reads it.
  *
- * Memory does not grow with the number of changes: the tables of groups and escapes exist twice,
- * with or without readers.
+ * Memory does not grow with the number of changes. The tables of groups and of escapes have two
+ * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
+ * present copy while that has room.) When a table outgrows its copies, larger ones replace them.
+ * The smaller ones stay until rankmap_av_destroy(), and together take no more than the present two.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI", section III-B, has
  * 12-byte entries with one tag bit, and one vector per group. One flat range for all groups,
@@ -98,7 +101,7 @@ struct rankmap_av_group {
  *         -EINVAL (NULL; entry_bytes; a tag_mask of all 64 bits, or one that is not 0 with entries
  *         that have not 8 bytes)
  *
- * The call reserves the range by one mmap(), which takes no memory. Destroy the vector with
+ * The call reserves the address space by one mmap(), which takes no memory. Destroy the vector with
  * rankmap_av_destroy().
  */
 RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
@@ -176,9 +179,9 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
  * @param av       the vector
  * @param id       its pgid
  * @param n_procs  as many as it has, or more
- * @return 0, RANKMAP_EFULL if another group, or the end of the range, is in the way,
- *         RANKMAP_ENOENT, -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has, or an
- *         address of its rule would pass 2^64 - 1)
+ * @return 0, RANKMAP_EFULL if another group, or opts.capacity, is in the way, RANKMAP_ENOENT,
+ *         -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has, or an address of its rule
+ *         would pass 2^64 - 1)
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 

@@ -114,8 +114,9 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  * @brief The map of an array of ids: detects its model.
  *
  *   - One pass over the array finds a regular model without phase, at about memory bandwidth. Two
- *     passes find one with a phase φ. The detector compares every element: it misses no regular
- *     array of up to RANKMAP_MAX_LEVELS levels, and invents none.
+ *     passes find one with a phase φ. The detector compares every element: it invents no regular
+ *     array, and misses none of up to RANKMAP_MAX_LEVELS levels, except one that begins inside a
+ *     block of more than 2^31 ranks.
  *   - The parameters of a regular model show whether it has duplicate ids. For other models the
  *     search for duplicates takes scratch: one bit for each id of the range, or 16 bytes a rank if
  *     that is much less.

@@ -62,8 +62,9 @@ extern "C" {
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
  *   - The window locks the file until the window is freed, and as long as a child of fork() holds
- *     its descriptors. No other window, with commits or without, can open the file then. (Windows
- *     without commits share a read lock.)
+ *     its descriptors. No other window, with commits or without, can open the file then, except
+ *     readers (storwin_open_read()), which take no lock. (Windows without commits share a read
+ *     lock.)
  *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
  *     to 10 s, then fails with STORWIN_EBUSY. If this process itself holds the lock, it fails at
  *     once.
