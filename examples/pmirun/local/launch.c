@@ -62,8 +62,8 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
 
 /* Room for n descriptors at once. If the table grows while children in flight share it, the kernel
  * waits each time until all processors have passed a quiescent state (synchronize_rcu()). Jobs of
- * /bin/true on 16 processors: 64 ranks 22 to 35 ms, without these waits 7 to 10; 128 ranks 27 to 42,
- * without them 13 to 15. */
+ * /bin/true on 16 processors: 64 ranks 22 to 35 ms, without these waits 7 to 10; 128 ranks 27 to
+ * 42, without them 13 to 15. */
 static void reserve_descriptors(const struct fleet *fleet, uint64_t n)
 {
     const int fd = n > INT_MAX ? -1 : fcntl(fleet->null_fd, F_DUPFD_CLOEXEC, (int)n - 1);

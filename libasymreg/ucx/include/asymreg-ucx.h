@@ -67,7 +67,8 @@
  * a transport of this library. Fork first, or call exec() in the child.
  *
  * UCX may abort a process whose peer dies or closes while they connect: over TCP, and from 1.18 on
- * over shared memory too.
+ * over shared memory too. UCX 1.18 of Debian 13 may wait for ever in ucp_init(), which
+ * asymreg_ucx_create() calls, unless UCX_MEM_MMAP_HOOK_MODE=reloc is in the environment.
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target. An operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has

@@ -353,6 +353,10 @@ static int start_thread(struct ucx_transport *t)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = -pthread_create(&t->thread, NULL, thread_main, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc < 0) { /* then there is no thread to stop */
+        close(t->wake_fd);
+        t->wake_fd = -1;
+    }
     return rc;
 }
 
