@@ -414,14 +414,13 @@ static void do_write(void)
     }
     fclose(maps);
     CHECK(n_maps > 0);
-    for (int fd = 3, n_fds = 0; fd < 64; fd++) {
+    for (int fd = 3; fd < 64; fd++) {
         char target[256] = "";
         int again;
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         if (readlink(path, target, sizeof(target) - 1) < 0 || !is_table(target))
             continue;
-        n_fds++;
         CHECK(ftruncate(fd, 0) != 0);
         CHECK(write(fd, "x", 1) < 0);
         CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
