@@ -49,7 +49,8 @@ extern "C" {
 #define ASYMREG_EFAULT (-25008)
 /** the transport cannot do this; struct asymreg_error and asymreg_resolve() give the reason */
 #define ASYMREG_ENOTSUP (-25009)
-#define ASYMREG_EFULL   (-25010) /**< max_regions or max_segments reached */
+/** max_regions or max_segments reached, or all places for workers at a peer with ASYMREG_DRAIN */
+#define ASYMREG_EFULL (-25010)
 /** an atomic on an address that is no multiple of its size */
 #define ASYMREG_EALIGN  (-25011)
 #define ASYMREG_ENOPEER (-25012) /**< no peer of this number has been imported */

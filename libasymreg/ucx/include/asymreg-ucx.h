@@ -32,8 +32,8 @@
  *     PROT_NONE) when it is registered, the target makes no further check for that registration. In
  *     other registrations an access to such memory fails with ASYMREG_EFAULT.
  *
- * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
- * asymreg_get_nb() to have several in flight.
+ * **Put and get** that are messages complete with the target's answer: one round trip each. Use
+ * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
  * **Death.** On one node the kernel reports a peer's death (by a pidfd; by `/proc` where the kernel
  * or a sandbox has none). Elsewhere UCX does. A transport keeps the descriptors of 64 processes.

@@ -65,8 +65,8 @@ extern "C" {
  *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
  *
  * If one of the two maps is runs and the other affine, the call computes the result's runs. Any
- * other regular child of a table becomes a *view* of that table, and holds a reference to it. A view
- * of a view is a view of the first table, if the list above covers the two formulas: the tenth
+ * other regular child of a table becomes a *view* of that table, and holds a reference to it. A
+ * view of a view is a view of the first table, if the list above covers the two formulas: the tenth
  * generation costs no more than the first. The child gets a table of its own instead if that takes
  * less than an eighth of the first table or less than the view, or with RANKMAP_NO_VIEW. Of any
  * other child the call expands the ids, and finds their model.
@@ -79,8 +79,8 @@ extern "C" {
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
  * @cost O(1) where the list above applies, and for a view, unless its table has duplicate ids (a
- *       map from ranks to nodes); O(number of runs) for runs. Otherwise O(child's size), with 4 or 8
- *       bytes of scratch a rank
+ *       map from ranks to nodes); O(number of runs) for runs. Otherwise O(child's size), with 4 or
+ *       8 bytes of scratch a rank
  * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
  *         combinations of offset, stride and blockstride are tables there and formulas here. The
  *         divisibility conditions are those of layout algebra (CuTe)
@@ -230,9 +230,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost O(n), without allocation, if `to` is affine. Otherwise the call makes an index of `to`, as
- *       rankmap_index_create() does: O(n + size of `to`). If n is at most 2, or below a sixteenth of
- *       that size and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n times
- *       instead
+ *       rankmap_index_create() does: O(n + size of `to`). If n is at most 2, or below a sixteenth
+ *       of that size and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n
+ *       times instead
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
