@@ -39,7 +39,7 @@ extern "C" {
 /** the access begins inside a region and runs past its end, or is outside the region that is
  * named */
 #define ASYMREG_ERANGE (-25002)
-/** the named region has been unregistered (another region may have its slot now) */
+/** the named region has been unregistered (another region may have its place in the table now) */
 #define ASYMREG_ESTALE    (-25003)
 #define ASYMREG_EACCES    (-25004) /**< the region does not permit this access */
 #define ASYMREG_EPEER     (-25005) /**< the peer has gone: closed, exited or killed */
@@ -83,9 +83,9 @@ extern "C" {
  * Names one registration, and never another. Send it together with an address: then the peer uses
  * this registration, and not a later one of the same memory.
  *
- * It has the slot in the lower 32 bits, and the slot's generation in the upper. The generation is
- * odd while a region is in the slot, and grows with each change. A slot whose generations are used
- * up is never used again.
+ * It has the region's *slot* (its place in the published table) in the lower 32 bits, and the
+ * slot's generation in the upper. The generation is odd while a region is in the slot, and grows
+ * with each change. A slot whose generations are used up is never used again.
  */
 typedef uint64_t asymreg_id;
 

@@ -7,7 +7,8 @@
  * - A *worker* (one for each thread) begins operations.
  * - A *PE* is the number that you give to a peer.
  * - A *blob* is what a context sends to its peers once, so that they can import it.
- * - A *segment* is one registration with the transport, in which many regions can lie.
+ * - A *segment* is one registration with the transport, in which many regions can lie. Its
+ *   *handle* is what peers need to access it; the published table has it.
  *
  * Nothing is collective: a process registers and unregisters at any time, and no peer takes part.
  * How the address of a region reaches a peer is up to you.
@@ -703,10 +704,10 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *     own: the adapter ends operations in flight and refuses later ones, without waiting for a
  *     peer. In a segment, while others share the registration, and for ASYMREG_ANY:
  *     ASYMREG_ENOTSUP.
- *   - libasymreg-ucx without an RDMA adapter (ASYMREG_CAP_REVOKE and a guard, see struct
- *     asymreg_guard): full, for any region and for ASYMREG_ANY, without waiting for a peer: the
- *     target checks each operation before it executes it. The call waits only for one that this
- *     process is executing.
+ *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
+ *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): full, for any region and for
+ *     ASYMREG_ANY, without waiting for a peer: the target checks each operation before it executes
+ *     it. The call waits only for one that this process is executing.
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
  * Cost over shared memory and CMA: a system call, a check of each worker of a peer, and

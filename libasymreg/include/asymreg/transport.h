@@ -18,13 +18,13 @@
  *      It calls `mem_dereg` when the last region has gone from a segment that the core made itself;
  *      in asymreg_segment_remove() for a segment that the user made; in asymreg_close() for all
  *      that are left.
- *   3. In each asymreg_export() it calls `address`: the bytes of this process's endpoint, which the
- *      bootstrap blob carries.
- *   4. On import it calls `connect` with the bytes of the peer's `address`, then `rkey_unpack` with
- *      the handle of the peer's table, and `map` or `get` to read the table. It unpacks the handle
- *      of a segment when an operation first needs it. It calls `rkey_release` after another segment
- *      has taken the number of one that ended, when the peer is dropped, or when the context
- *      closes; no operation uses the key then.
+ *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
+ *      process. The bootstrap blob carries them.
+ *   4. On import it calls `connect` with the bytes of the peer's `address`, which makes an
+ *      *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*; and
+ *      `map` or `get` to read the table. It unpacks the handle of a segment when an operation first
+ *      needs it. It calls `rkey_release` after another segment has taken the number of one that
+ *      ended, when the peer is dropped, or when the context closes; no operation uses the key then.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
  *      region and is permitted. A transport need not check again. If its hardware or kernel
@@ -90,7 +90,7 @@ extern "C" {
  * Longest handle of one registration, bytes: the limit of asymreg_transport_caps.max_handle_bytes.
  */
 #define ASYMREG_MAX_HANDLE_BYTES 1024u
-/** Longest address of an endpoint, bytes. */
+/** Longest result of asymreg_transport_ops.address, bytes. */
 #define ASYMREG_MAX_ADDRESS_BYTES 4096u
 
 /** An operation in flight. */

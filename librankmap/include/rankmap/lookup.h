@@ -15,10 +15,10 @@
  *
  * Two functions serve every map and give the same results:
  *
- *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels and
- *     for the bit-packed table. It is best if a call site mostly meets one model, since the
- *     processor then predicts the branch. An affine lookup costs 6 instructions, with the load of
- *     an address and the return.
+ *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels
+ *     (blocks) and for the bit-packed table. It is best if a call site mostly meets one model,
+ *     since the processor then predicts the branch. An affine lookup costs 6 instructions, with the
+ *     load of an address and the return.
  *   - rankmap_at_nobranch() adds the terms of affine, two levels and 32-bit table; those that the
  *     map does not have are 0. It is best if a call site meets many communicators of different
  *     models in random order, since there is no branch to mispredict.

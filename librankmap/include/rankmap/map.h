@@ -3,7 +3,8 @@
  * @file map.h
  * @brief Maps: making them, their models and costs, and their packed form.
  *
- * The models, for rank r (⌊⌋ is division without remainder, mod its remainder):
+ * The models, for rank r (⌊⌋ is division without remainder, mod its remainder; the *range* is the
+ * greatest id less the least; φ, the *phase*, is the number of ranks that the first block lacks):
  *
  *     direct          r
  *     offset          o + r
@@ -30,8 +31,9 @@
  *     id = rankmap_id(map, 7);
  *     rankmap_unref(map);
  *
- * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They take 16
- * to 8 + 16·levels bytes beside the object's header of 24. *Affine* is the common name of direct,
+ * direct, offset, stride, blockstride and md-blockstride are the **regular** models, with one
+ * *level* for each digit of the rank: 1, 1, 1, 2 and more. They take 16 bytes with one level, and
+ * 8 + 16·levels with more, beside the object's header of 24. *Affine* is the common name of direct,
  * offset and stride.
  *
  * An irregular map gets a bit-packed table, or a slower model that is much smaller: runs, bitmap or
