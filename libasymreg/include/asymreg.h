@@ -13,8 +13,8 @@
  *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
  *     each thread, and puts, gets and updates memory by its address in the process that registered
  *     it.
- *   - For each operation the library finds the region in the peer's published table, or in a copy
- *     that it keeps fresh. It refuses an access that does not fit the region.
+ *   - For each operation the library finds the region in its copy of the peer's published table,
+ *     and refuses an access that does not fit the region.
  *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the peer takes no
  *     part in operations. Over UCX it may have to: see asymreg-ucx.h. This library starts no
  *     thread.

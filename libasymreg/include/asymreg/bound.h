@@ -104,7 +104,8 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here.
+ * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here, or the
+ *        peer has ASYMREG_DRAIN.
  *
  * Nothing checks loads and stores through this pointer, and the owner may unregister at any time.
  * The memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for

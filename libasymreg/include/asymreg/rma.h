@@ -21,13 +21,13 @@
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
  *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** A context publishes a table of its regions. If the transport maps the
- * peer's table, each operation sees its newest state. Otherwise the operation uses a copy, made by
- * the last refresh. It refreshes the copy once if the access is not permitted by the copy, or if
- * the transport reports a stale handle. A transport without ASYMREG_CAP_REVOKE cannot report a
- * stale handle; libasymreg-ibv cannot while other regions share the registration. There, use
- * ASYMREG_FRESH or asymreg_refresh() to make sure that accesses to an unregistered region are
- * refused.
+ * **Which table is used.** A context publishes a table of its regions, and peers keep a copy. If
+ * the transport maps the peer's table, an operation refreshes the copy first if the table has
+ * changed (one load finds out). Otherwise it uses the copy as it is, and refreshes it once if the
+ * copy does not permit the access, or if the transport reports a stale handle. A transport without
+ * ASYMREG_CAP_REVOKE cannot report a stale handle; libasymreg-ibv cannot while other regions share
+ * the registration. There, use ASYMREG_FRESH or asymreg_refresh() to make sure that accesses to an
+ * unregistered region are refused.
  *
  * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
  * error before it writes anything. There are two exceptions:
@@ -238,11 +238,12 @@ struct asymreg_register_opts {
     size_t size;    /**< sizeof(struct asymreg_register_opts) */
     uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
     /**
-     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) always gets a registration of its
-     * own, and the library never loads from it or stores into it. ASYMREG_KIND_DMABUF needs
-     * ASYMREG_FD. A transport that cannot use such memory returns ASYMREG_ENOTSUP: shared memory
-     * and CMA always, libasymreg-ucx if UCX was built without that device. Untested: the code
-     * compiles against UCX's and libibverbs' headers, but was never run on a device
+     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own
+     * unless it lies in a segment, and the library never loads from it or stores into it.
+     * ASYMREG_KIND_DMABUF needs ASYMREG_FD. A transport that cannot use such memory returns
+     * ASYMREG_ENOTSUP: shared memory and CMA always, libasymreg-ucx if UCX was built without that
+     * device. Untested: the code compiles against UCX's and libibverbs' headers, but was never run
+     * on a device
      */
     uint32_t kind;
     /** with ASYMREG_FD: the file, memfd or /dev/shm object that the memory is a MAP_SHARED mapping
@@ -662,10 +663,12 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * After an error the copy shows the table at some earlier moment, until a refresh succeeds.
+ * After an error each region in the copy is as it was at some earlier moment, until a refresh
+ * succeeds.
  *
  * Cost: two reads (1.4 µs each with CMA, none if the table is mapped), and the changes, if the log
- * reaches back to the last refresh. If nothing has changed, a check that the peer is alive.
+ * reaches back to the last refresh. If nothing has changed: one read, and a check that the peer is
+ * alive.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
