@@ -97,7 +97,7 @@ ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
 /**
  * @brief Explain a result of asymreg_ibv_create().
  * @param code  0 or a negative value
- * @return a constant English phrase, never NULL
+ * @return a constant phrase, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

@@ -132,7 +132,7 @@ struct asymreg_error {
 /**
  * @brief Explain an error code.
  * @param code  a negative value returned by this library (or 0)
- * @return a constant English phrase without a newline, never NULL
+ * @return a constant phrase without a newline, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

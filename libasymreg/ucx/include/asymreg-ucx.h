@@ -133,7 +133,7 @@ ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
 /**
  * @brief Explain a result of asymreg_ucx_create().
  * @param code  0 or a negative value
- * @return a constant English phrase, never NULL
+ * @return a constant phrase, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */
