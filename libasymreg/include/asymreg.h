@@ -13,15 +13,17 @@
  *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
  *     each thread, and puts, gets and updates memory by its address in the process that registered
  *     it.
- *   - For each operation the library finds the region in the peer's published table, or in a copy
- *     that it keeps fresh. It refuses an access that does not fit the region.
- *   - The peer takes no part in operations, and the library starts no thread.
+ *   - For each operation the library finds the region in its copy of the peer's published table,
+ *     and refuses an access that does not fit the region.
+ *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the peer takes no
+ *     part in operations. Over UCX it may have to: see asymreg-ucx.h. This library starts no
+ *     thread.
  *
  * It is not an OpenSHMEM or MPI library, nor a launcher, nor an allocator.
  *
  *     struct asymreg_error err;                                 // a sentence when something fails
  *
- *     asymreg_open(NULL, &ctx, &err);                           // both: shared memory and CMA
+ *     asymreg_open(NULL, &ctx, &err);                           // NULL: shared memory and CMA
  *     asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, &err);  // the target
  *     n = asymreg_export(ctx, blob, sizeof(blob), &err);
  *

@@ -11,12 +11,14 @@
  *     there. With several process groups, all groups share one range of ids, in which the address
  *     vector gives each group a base. So one map can contain processes of several groups.
  *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank. It is a
- *     formula if the ids have one, else the smallest of several tables.
+ *     formula if the ids have one, else a bit-packed table, or another table if that is much
+ *     smaller.
  *   - A **lookup** binds a map to an array of entries. It is 64 bytes of the caller's memory. For
  *     strides and blocks these 64 bytes suffice to turn a rank into the address of its entry; for
  *     tables the lookup also reads the map.
- *   - A child's map is **composed** from its parent's map and the chosen ranks. Where a rule covers
- *     two formulas, the result is a formula.
+ *   - A child's map is **composed** from its parent's map and the chosen ranks. group.h lists the
+ *     pairs of formulas whose result is computed as a formula. Otherwise the result is a view of
+ *     the parent's table, or the library expands the ids and finds their model.
  *
  * The paper named below calls a flat id lpid, and maps over several groups mlut models.
  *
@@ -56,8 +58,8 @@
  *   - A map refuses duplicate ids unless RANKMAP_ALLOW_DUPLICATES is set, as for a map from ranks
  *     to nodes.
  *   - The inline lookups do not check that a rank is below the size of its map.
- *   - If a map is NULL, a function that returns a number or an id faults. A function that returns a
- *     code returns -EINVAL.
+ *   - If a map is NULL, rankmap_ids() and the functions that return a number, a rank or an id
+ *     fault. The other functions that return a code return -EINVAL.
  *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),

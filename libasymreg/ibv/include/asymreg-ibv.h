@@ -7,7 +7,8 @@
  * Put is an RDMA write, get is an RDMA read, and the adapter executes the atomics: the target's
  * processor takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins
  * it. To end a registration it calls ibv_dereg_mr. Afterwards the adapter refuses operations that
- * peers still send (ASYMREG_ESTALE), so no peer accesses memory that its owner has unregistered.
+ * peers still send (ASYMREG_ESTALE). So no peer accesses a region that its owner has unregistered,
+ * unless other regions share the registration (see "Coalescing" in asymreg/rma.h).
  *
  * **Connections.** Both sides must take part to make a reliable connection, but a target makes no
  * calls. So each transport has one thread, which sleeps except to connect and reconnect. It answers
@@ -96,7 +97,7 @@ ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
 /**
  * @brief Explain a result of asymreg_ibv_create().
  * @param code  0 or a negative value
- * @return a constant English phrase, never NULL
+ * @return a constant phrase, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

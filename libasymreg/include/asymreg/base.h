@@ -39,7 +39,7 @@ extern "C" {
 /** the access begins inside a region and runs past its end, or is outside the region that is
  * named */
 #define ASYMREG_ERANGE (-25002)
-/** the named region has been unregistered (another region may have its slot now) */
+/** the named region has been unregistered (another region may have its place in the table now) */
 #define ASYMREG_ESTALE    (-25003)
 #define ASYMREG_EACCES    (-25004) /**< the region does not permit this access */
 #define ASYMREG_EPEER     (-25005) /**< the peer has gone: closed, exited or killed */
@@ -49,7 +49,8 @@ extern "C" {
 #define ASYMREG_EFAULT (-25008)
 /** the transport cannot do this; struct asymreg_error and asymreg_resolve() give the reason */
 #define ASYMREG_ENOTSUP (-25009)
-#define ASYMREG_EFULL   (-25010) /**< max_regions or max_segments reached */
+/** max_regions or max_segments reached, or all places for workers at a peer with ASYMREG_DRAIN */
+#define ASYMREG_EFULL (-25010)
 /** an atomic on an address that is no multiple of its size */
 #define ASYMREG_EALIGN  (-25011)
 #define ASYMREG_ENOPEER (-25012) /**< no peer of this number has been imported */
@@ -82,9 +83,9 @@ extern "C" {
  * Names one registration, and never another. Send it together with an address: then the peer uses
  * this registration, and not a later one of the same memory.
  *
- * It has the slot in the lower 32 bits, and the slot's generation in the upper. The generation is
- * odd while a region is in the slot, and grows with each change. A slot whose generations are used
- * up is never used again.
+ * It has the region's *slot* (its place in the published table) in the lower 32 bits, and the
+ * slot's generation in the upper. The generation is odd while a region is in the slot, and grows
+ * with each change. A slot whose generations are used up is never used again.
  */
 typedef uint64_t asymreg_id;
 
@@ -131,7 +132,7 @@ struct asymreg_error {
 /**
  * @brief Explain an error code.
  * @param code  a negative value returned by this library (or 0)
- * @return a constant English phrase without a newline, never NULL
+ * @return a constant phrase without a newline, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

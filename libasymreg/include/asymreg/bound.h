@@ -10,8 +10,8 @@
  *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
  *     through the handle is inlined: a check, a load or store, and a second check.
  *     asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and MPI_Win_shared_query() do.
- *   - Otherwise (CMA, networks, a peer with ASYMREG_DRAIN) it is an operation by address and
- *     identifier.
+ *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) it is an
+ *     operation by address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
@@ -40,8 +40,9 @@
  *
  * A handle has 32 bytes: align arrays of them to that (aligned_alloc()), best in huge pages.
  *
- * Threads: a handle belongs to its worker's thread. Only asymreg_bind() may allocate: when it uses
- * a segment for the first time, and when a worker has more handles of a peer than before.
+ * Threads: a handle belongs to its worker's thread. asymreg_bind() allocates when it uses a segment
+ * for the first time, and when a worker has more handles of a peer than before. An operation may
+ * allocate only when it refreshes the copy of the peer's table, or as asymreg_put().
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.
@@ -103,7 +104,8 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here.
+ * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here, or the
+ *        peer has ASYMREG_DRAIN.
  *
  * Nothing checks loads and stores through this pointer, and the owner may unregister at any time.
  * The memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for

@@ -7,7 +7,8 @@
  * - A *worker* (one for each thread) begins operations.
  * - A *PE* is the number that you give to a peer.
  * - A *blob* is what a context sends to its peers once, so that they can import it.
- * - A *segment* is one registration with the transport, in which many regions can lie.
+ * - A *segment* is one registration with the transport, in which many regions can lie. Its
+ *   *handle* is what peers need to access it; the published table has it.
  *
  * Nothing is collective: a process registers and unregisters at any time, and no peer takes part.
  * How the address of a region reaches a peer is up to you.
@@ -20,47 +21,54 @@
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
  *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** A context publishes a table of its regions. If the transport maps the
- * peer's table, each operation sees its newest state (one load). Otherwise the operation uses a
- * copy, made by the last refresh. It refreshes the copy once if the region is not in the copy, or
- * if the transport reports a stale handle. A transport without ASYMREG_CAP_REVOKE cannot report a
- * stale handle. With such a transport, use ASYMREG_FRESH or asymreg_refresh() to make sure that
- * accesses to an unregistered region are refused.
+ * **Which table is used.** A context publishes a table of its regions, and peers keep a copy. If
+ * the transport maps the peer's table, an operation refreshes the copy first if the table has
+ * changed (one load finds out). Otherwise it uses the copy as it is, and refreshes it once if the
+ * copy does not permit the access, or if the transport reports a stale handle. A transport without
+ * ASYMREG_CAP_REVOKE cannot report a stale handle; libasymreg-ibv cannot while other regions share
+ * the registration. There, use ASYMREG_FRESH or asymreg_refresh() to make sure that accesses to an
+ * unregistered region are refused.
  *
  * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
  * error before it writes anything. There are two exceptions:
  *   -# The owner unregisters between the check and the access. Then the operation accesses the
  *      memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
- *      ASYMREG_CAP_REVOKE rules this out, and so does asymreg_unregister_drain(). With others,
- *      unregister, notify the peers, and wait for their answer before you reuse the memory.
- *   -# An operation that fails in the middle may have copied a part. It then returns
- *      ASYMREG_EFAULT, ASYMREG_EPEER or ASYMREG_ERANGE. ASYMREG_ERANGE can come from the middle
- *      only with ASYMREG_SPLIT, or if the operation is longer than the transport's max_op_bytes.
+ *      ASYMREG_CAP_REVOKE rules this out (libasymreg-ibv only for a region with a registration of
+ *      its own), and so does asymreg_unregister_drain(). With others, unregister, notify the peers,
+ *      and wait for their answer before you reuse the memory.
+ *   -# An operation that fails in the middle may have copied a part. Its error is then
+ *      ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE, or one of the transport or of a refresh.
+ *      ASYMREG_ERANGE can come from the middle only with ASYMREG_SPLIT, or if the operation is
+ *      longer than the transport's max_op_bytes.
  *
  * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
- * those in flight. A peer that is stopped (SIGSTOP) does not delay a one-sided transport.
+ * those in flight. Over verbs the limit is asymreg_ibv_opts.timeout_ms; over UCX there are
+ * exceptions (asymreg-ucx.h). A peer that is stopped (SIGSTOP) does not delay a one-sided
+ * transport.
  *
  * **fork().** The published table is in memory that parent and child share. So a child must not use
  * its parent's context; it opens its own. In a child, calls that would change the parent's context
  * (register, unregister, segments, import, forget, create a worker) return -EPERM. To close the
  * context or free its workers is a no-op there.
  *
- * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
- * the system call that copies, and so never accesses the new program. Memory that peers have mapped
- * outlives the old program, and belongs to no other. For mapped memory, peers check for exec()
- * every 20 ms, if they may trace the process: see asymreg_local_create().
+ * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA
+ * (process_vm_readv, process_vm_writev) checks this in the system call that copies, and so never
+ * accesses the new program. Memory that peers have mapped outlives the old program, and belongs to
+ * no other. For mapped memory, peers check for exec() every 20 ms, if they may trace the process:
+ * see asymreg_local_create().
  *
  * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
  * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
  * microsecond, a key in every peer that uses it, and one of max_segments. Coalescing lets regions
  * share a registration. With asymreg_opts.coalesce_bytes set to C, the library registers a region
  * outside all segments together with the memory mapped around it in the same aligned C bytes (a
- * multiple of C if the region is longer). Later regions in that range share the registration; it
- * ends with the last of them.
+ * multiple of C if the region crosses such a boundary). Later regions in that range share the
+ * registration; it ends with the last of them.
  *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
- *   - The registration has the permissions of the region that it was made for. A region that needs
- *     more gets a new registration, which later regions share. Earlier regions keep theirs.
+ *   - The registration has the permissions of the region that it was made for and, where the memory
+ *     has them, of earlier shared registrations that it replaces. A region that needs more gets a
+ *     new registration, which later regions share. Earlier regions keep theirs.
  *   - If the transport refuses the larger range, the library registers the region alone.
  *   - Coalescing has three costs: C bytes may be pinned for a region of a few bytes; each new
  *     registration reads /proc/self/maps (some microseconds, more with many mappings); and only the
@@ -100,8 +108,8 @@ struct asymreg_worker;
  */
 
 /**
- * asymreg_opts.flags: split an operation that crosses from one region into the adjacent one,
- * instead of refusing it with ASYMREG_ERANGE.
+ * asymreg_opts.flags: split a put or get with ASYMREG_ANY that crosses from one region into the
+ * adjacent one, instead of refusing it with ASYMREG_ERANGE.
  */
 #define ASYMREG_SPLIT 1u
 /**
@@ -132,7 +140,7 @@ struct asymreg_opts {
      * table
      */
     uint32_t max_regions;
-    uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
+    uint32_t max_segments; /**< 0: max_regions + 1, at most 65,536 */
     /** records of the change log: a power of two from 16 to 1,048,576; 0: 4096 */
     uint32_t ring;
     /** transport of the context; NULL: asymreg_local_create(). asymreg_open() takes it over, and
@@ -160,8 +168,8 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
                              struct asymreg_error *err);
 
 /**
- * @brief Close a context, after all its workers: its peers get ASYMREG_EPEER. Never blocks. NULL is
- *        allowed.
+ * @brief Close a context, after all its workers: its peers get ASYMREG_EPEER. Waits for no peer.
+ *        NULL is allowed.
  *
  * Registered memory remains the caller's: the call frees only memory of asymreg_segment_alloc(). In
  * a child of the process that opened the context this is a no-op. No other thread may use the
@@ -230,11 +238,12 @@ struct asymreg_register_opts {
     size_t size;    /**< sizeof(struct asymreg_register_opts) */
     uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
     /**
-     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) always gets a registration of its
-     * own, and the library never loads from it or stores into it. ASYMREG_KIND_DMABUF needs
-     * ASYMREG_FD. A transport that cannot use such memory returns ASYMREG_ENOTSUP: shared memory
-     * and CMA always, libasymreg-ucx if UCX was built without that device. Untested: the code
-     * compiles against UCX's and libibverbs' headers, but was never run on a device
+     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own
+     * unless it lies in a segment, and the library never loads from it or stores into it.
+     * ASYMREG_KIND_DMABUF needs ASYMREG_FD. A transport that cannot use such memory returns
+     * ASYMREG_ENOTSUP: shared memory and CMA always, libasymreg-ucx if UCX was built without that
+     * device. Untested: the code compiles against UCX's and libibverbs' headers, but was never run
+     * on a device
      */
     uint32_t kind;
     /** with ASYMREG_FD: the file, memfd or /dev/shm object that the memory is a MAP_SHARED mapping
@@ -251,8 +260,8 @@ struct asymreg_register_opts {
  * registration the region uses:
  *
  *   - In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc()): the segment's.
- *   - With ASYMREG_FD: one of its own. Peers that can map the file access the region by loads and
- *     stores.
+ *   - With ASYMREG_FD: one of its own. Over shared memory, peers map the file, and access it by
+ *     loads and stores if nobody can shorten it: see asymreg_local_create().
  *   - With a transport that has ASYMREG_CAP_WHOLE_SPACE: the one of all private memory.
  *   - Otherwise: one of its own, or a shared one, see "Coalescing".
  *
@@ -267,10 +276,9 @@ struct asymreg_register_opts {
  * @return 0; -EINVAL (no bytes, NULL, unknown bits, flags that exclude each other); -EPERM (in a
  *         child); -EBADF; ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP (with a region; with a segment, if
  *         this is one or has ASYMREG_FD); ASYMREG_EFULL; ASYMREG_EACCES (more than its segment or
- *         `fd`
- *         permits); ASYMREG_ERANGE (begins in a segment and runs past its end); ASYMREG_ENOTSUP
- *         (the transport cannot use a descriptor, or needs one); -ENOMEM, or an error of the
- *         transport
+ *         `fd` permits); ASYMREG_ERANGE (begins in a segment and runs past its end);
+ *         ASYMREG_ENOTSUP (the transport cannot use a descriptor, or needs one); -ENOMEM, or an
+ *         error of the transport
  *
  * Cost: below a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache misses),
  * and the transport's registration if the region needs one. With shared memory a registration costs
@@ -286,8 +294,10 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @param id       from asymreg_register()
  * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
  *
- * Operations that peers begin after the return are refused. For operations in flight see
- * "Guarantees" at the head of this file. The call does not access the memory itself.
+ * Operations that peers begin after the return are refused if the transport maps the table, or if
+ * it revokes the registration; else once the peer has refreshed its copy (see "Which table is used"
+ * at the head of this file). For operations in flight see "Guarantees" there. The call does not
+ * access the memory itself.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -322,8 +332,8 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  *         which we would publish our operations cannot be mapped); ASYMREG_EPEER (the peer has gone
  *         already); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * The call maps and checks the peer's table if the transport can map it. Otherwise the first
- * operation reads the table.
+ * The call maps and checks the peer's table if the transport can map it, and reads it if the
+ * transport stays on one node. Otherwise the first operation reads the table.
  */
 ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob,
                                size_t bytes, struct asymreg_error *err);
@@ -381,9 +391,9 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @return see above
  *
  * Cost: one lookup and the transport's put. After the first use of the segment, the call allocates
- * nothing and takes no lock. There are two exceptions over UCX: if UCX sends a put of more than 64
- * bytes as a message, the call allocates a copy of the bytes; with ASYMREG_UCX_THREAD it takes a
- * lock.
+ * nothing and takes no lock over shared memory and CMA, unless the peer's table has changed and the
+ * copy is refreshed. libasymreg-ucx and libasymreg-ibv take a lock. If UCX sends a put of more than
+ * 64 bytes as a message, the call allocates a copy of the bytes.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -531,8 +541,9 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
-    /** registration meant, or ASYMREG_ANY. It must permit ASYMREG_ATOMIC. For ASYMREG_AMO_SET over
-     * a transport without atomics it must permit ASYMREG_WRITE instead */
+    /** registration meant, or ASYMREG_ANY. It must permit ASYMREG_ATOMIC. ASYMREG_AMO_SET becomes a
+     * put where there are no atomics: over CMA it must permit ASYMREG_WRITE too, over a transport
+     * that has none at all ASYMREG_WRITE alone */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
@@ -548,7 +559,7 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put() and asymreg_amo(); after an error no signal was sent
+ * @return as asymreg_put() and asymreg_amo(); after an error of the put no signal was sent
  *
  * Cost: a put, a fence and an atomic.
  */
@@ -633,9 +644,9 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param region  receives the region; or NULL
  * @param err     on failure: the range, the bounds and permissions of the region there, and the
  *                reason; or NULL
- * @return the result that an operation there would have. Over CMA and with `need`, ASYMREG_EFAULT
- *         if the first or last byte is not mapped, or not writable. Over other transports only the
- *         operation itself reports this
+ * @return the result that an operation there would have. Over shared memory and CMA and with
+ *         `need`, ASYMREG_EFAULT if the first or last byte is not mapped or, over CMA, not
+ *         writable. Over other transports only the operation itself reports this
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
  * `need` the call also asks the transport, which may read two bytes of the memory and the peer's
@@ -652,10 +663,12 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * After an error the copy shows the table at some earlier moment, until a refresh succeeds.
+ * After an error each region in the copy is as it was at some earlier moment, until a refresh
+ * succeeds.
  *
  * Cost: two reads (1.4 µs each with CMA, none if the table is mapped), and the changes, if the log
- * reaches back to the last refresh. If nothing has changed, a check that the peer is alive.
+ * reaches back to the last refresh. If nothing has changed: one read, and a check that the peer is
+ * alive.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -684,16 +697,20 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM: nothing was changed
  *   - or the transport's error when it ended the registration
  *
- * The call waits for operations that read the table before it changed; later ones are refused. What
- * each transport guarantees:
- *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. A peer that dies during the
- *     call does not block it. Peers are trusted: each can write to the memory in which all of them
- *     publish their operations.
- *   - ASYMREG_CAP_REVOKE (libasymreg-ibv): full, for a region with a registration of its own: the
- *     adapter ends operations in flight and refuses later ones, without waiting for a peer. In a
- *     segment, while others share the registration, and for ASYMREG_ANY: ASYMREG_ENOTSUP.
- *   - libasymreg-ucx without an RDMA adapter: full, for any region, without waiting: the target
- *     checks each operation of a peer when it arrives.
+ * When the call returns 0, no operation of a peer on the region is in flight, and later ones are
+ * refused. What each transport guarantees:
+ *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. The call waits for operations
+ *     that read the table before it changed. A peer that dies during the call does not block it.
+ *     Peers are trusted: each can write to the memory in which all of them publish their
+ *     operations.
+ *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): full, for a region with a registration of its
+ *     own: the adapter ends operations in flight and refuses later ones, without waiting for a
+ *     peer. In a segment, while others share the registration, and for ASYMREG_ANY:
+ *     ASYMREG_ENOTSUP.
+ *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
+ *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): full, for any region and for
+ *     ASYMREG_ANY, without waiting for a peer: the target checks each operation before it executes
+ *     it. The call waits only for one that this process is executing.
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
  * Cost over shared memory and CMA: a system call, a check of each worker of a peer, and
@@ -718,13 +735,14 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  */
 
 /**
- * @brief Allocate memory that peers on this node access by loads and stores, as a segment. Register
- *        regions in it as usual.
+ * @brief Allocate memory as a segment. Register regions in it as usual. Over shared memory, peers
+ *        access it by loads and stores.
  * @param context  the context
  * @param bytes    rounded up to pages
  * @param addr     zeroed pages, until asymreg_segment_remove() or asymreg_close()
  * @param err      detail on failure, or NULL
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), or another -errno
+ * @return 0, -EINVAL, -EPERM (in a child), -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), another
+ *         -errno, or an error of the transport
  */
 ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
                                       struct asymreg_error *err);
@@ -733,8 +751,8 @@ ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t by
  * @brief End a segment; frees its memory if asymreg_segment_alloc() made it.
  * @param context  the context
  * @param addr     where it begins
- * @return 0, -EINVAL, ASYMREG_ENOREGION (no such segment begins there), ASYMREG_EBUSY (a region
- *         lies in it)
+ * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ENOREGION (no such segment begins there),
+ *         ASYMREG_EBUSY (a region lies in it)
  */
 ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const void *addr);
 /** @} */
@@ -789,8 +807,8 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive a peer's descriptors from asymreg_fds_send(), before or after asymreg_import() of
- *        its blob.
+ * @brief Receive a peer's descriptors from asymreg_fds_send(): before asymreg_import() of its blob,
+ *        which needs that of the table; later for segments that the peer has made since.
  * @param context  the context
  * @param sock     the other end
  * @return number of new descriptors (a duplicate is closed), ASYMREG_ENOTSUP, ASYMREG_EBLOB (the

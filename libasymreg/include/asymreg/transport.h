@@ -18,12 +18,13 @@
  *      It calls `mem_dereg` when the last region has gone from a segment that the core made itself;
  *      in asymreg_segment_remove() for a segment that the user made; in asymreg_close() for all
  *      that are left.
- *   3. It calls `address` once: the bytes of this process's endpoint, which the bootstrap blob
- *      carries.
- *   4. On import it calls `connect` with the bytes of the peer's `address`, then `rkey_unpack` with
- *      the handle of the peer's table, and `get` to read the table. It unpacks the handle of a
- *      segment when an operation first needs it. It calls `rkey_release` when the segment ends, the
- *      peer is dropped, or the context closes; no operation uses the key then.
+ *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
+ *      process. The bootstrap blob carries them.
+ *   4. On import it calls `connect` with the bytes of the peer's `address`, which makes an
+ *      *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*; and
+ *      `map` or `get` to read the table. It unpacks the handle of a segment when an operation first
+ *      needs it. It calls `rkey_release` after another segment has taken the number of one that
+ *      ended, when the peer is dropped, or when the context closes; no operation uses the key then.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
  *      region and is permitted. A transport need not check again. If its hardware or kernel
@@ -55,7 +56,7 @@
  * **Errors.**
  *
  *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its table
- *     and retries once.
+ *     and, if it waits for the operation, retries once.
  *   - ASYMREG_EFAULT: registered, but no memory is there.
  *   - ASYMREG_EACCES: the hardware or the kernel refuses.
  *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
@@ -89,7 +90,7 @@ extern "C" {
  * Longest handle of one registration, bytes: the limit of asymreg_transport_caps.max_handle_bytes.
  */
 #define ASYMREG_MAX_HANDLE_BYTES 1024u
-/** Longest address of an endpoint, bytes. */
+/** Longest result of asymreg_transport_ops.address, bytes. */
 #define ASYMREG_MAX_ADDRESS_BYTES 4096u
 
 /** An operation in flight. */
@@ -125,8 +126,9 @@ extern "C" {
 #define ASYMREG_CAP_DIRECT (1u << 12)
 /** puts and atomics on an endpoint take effect in the order in which they were begun */
 #define ASYMREG_CAP_ORDERED (1u << 13)
-/** a request, not an ability: the core shall pass `local` to put and get (which costs a search of
- * the own table each time) */
+/** a request, not an ability: the core shall give put and get the registration that holds the
+ * caller's buffer, in their parameter `local`. To find it, the core searches the table of its own
+ * process's regions for each operation */
 #define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
 
@@ -244,8 +246,9 @@ struct asymreg_guard {
 
 /**
  * The functions of a transport. `size` and `version` come first. The core refuses a table that
- * lacks a function marked *Required*. `t` is the transport, `ep` one of its endpoints, `rkey` one
- * of that endpoint's keys. Addresses of the target are those of the process that registered.
+ * lacks a function marked *Required* without a condition. `t` is the transport, `ep` one of its
+ * endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of the process
+ * that registered.
  */
 struct asymreg_transport_ops {
     size_t size; /**< sizeof(struct asymreg_transport_ops), or the bytes before `guard` or `arm` */
@@ -347,8 +350,8 @@ struct asymreg_transport_ops {
      * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
      * `result` (NULL: not wanted) is filled when the operation is complete, and stays valid as an
      * operation's buffer does. It is atomic towards every other operation of this transport on that
-     * memory. It is atomic towards the target's own atomic instructions only if ASYMREG_CAP_MAP is
-     * on.
+     * memory. With ASYMREG_CAP_MAP it must be atomic towards the target's own atomic instructions
+     * too.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
@@ -356,9 +359,8 @@ struct asymreg_transport_ops {
     /**
      * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
      * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the caller calls
-     * `progress`, then `flush`
-     * again, until `flush` returns 0 or an error. The error is the first one of the implicit
-     * operations, reported once.
+     * `progress`, then `flush` again, until `flush` returns 0 or an error. The error is the first
+     * one of the implicit operations, reported once.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**

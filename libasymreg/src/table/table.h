@@ -182,8 +182,8 @@ void asymreg__cache_destroy(struct asymreg__cache *cache);
 /*
  * Updates the cache to include all changes published before the call. Returns the number of
  * changes; or the error of `read`, ASYMREG_EPEER (closed), ASYMREG_EBUSY (the table changed during
- * every try), ASYMREG_ETABLE, -ENOMEM. After an error the cache shows the table at some earlier
- * moment, until a refresh succeeds.
+ * every try), ASYMREG_ETABLE, -ENOMEM. After an error each region in the cache is as it was at some
+ * earlier moment, until a refresh succeeds.
  */
 int asymreg__cache_refresh(struct asymreg__cache *cache);
 /* The index of the peer's regions: identifiers, permissions and segments are the owner's. */

@@ -13,11 +13,12 @@
  * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
  * such a target wait.
  *
- * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target checks
- * its registered regions when a message arrives, and refuses an access outside them. So after
- * asymreg_unregister() you may unmap or reuse the memory, even if peers have old tables, and
- * asymreg_unregister_drain() need not wait for the peers. With an adapter UCX keeps its
- * registrations for a while. There, notify the peers and wait for them before you reuse the memory.
+ * **Unregistering revokes** where UCX has neither an RDMA adapter nor support for the memory of a
+ * GPU (ASYMREG_CAP_REVOKE). The target checks its registered regions when a message arrives, and
+ * refuses an access outside them. So after asymreg_unregister() you may unmap or reuse the memory,
+ * even if peers have old tables, and asymreg_unregister_drain() need not wait for the peers. With
+ * an adapter or a GPU, UCX keeps its registrations for a while. There, notify the peers and wait
+ * for them before you reuse the memory.
  *
  * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file): an
  * access fails with ASYMREG_EFAULT.
@@ -32,12 +33,13 @@
  *     PROT_NONE) when it is registered, the target makes no further check for that registration. In
  *     other registrations an access to such memory fails with ASYMREG_EFAULT.
  *
- * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
- * asymreg_get_nb() to have several in flight.
+ * **Put and get** that are messages complete with the target's answer: one round trip each. Use
+ * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
  * **Death.** On one node the kernel reports a peer's death (by a pidfd; by `/proc` where the kernel
  * or a sandbox has none). Elsewhere UCX does. A transport keeps the descriptors of 64 processes.
- * For others, and without descriptors, it checks every 20 ms.
+ * For others, and without descriptors, it checks every 20 ms while it has operations in flight to
+ * them.
  *
  * On one node the transport uses UCX's shared memory if UCX has it. There:
  *
@@ -70,9 +72,9 @@
  * over shared memory too. UCX 1.18 of Debian 13 may wait for ever in ucp_init(), which
  * asymreg_ucx_create() calls, unless UCX_MEM_MMAP_HOOK_MODE=reloc is in the environment.
  *
- * **Memory.** A peer has at most 4 MiB of messages in flight to a target. An operation that would
- * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
- * no memory for an answer, the answer is lost, and its operation waits until one of the two
+ * **Memory.** A peer with 4 MiB or 1,024 operations in flight to a target begins no further one
+ * until some have ended. The target keeps the answers to each peer until UCX has sent them. If UCX
+ * has no memory for an answer, the answer is lost, and its operation waits until one of the two
  * processes ends.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
@@ -131,7 +133,7 @@ ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
 /**
  * @brief Explain a result of asymreg_ucx_create().
  * @param code  0 or a negative value
- * @return a constant English phrase, never NULL
+ * @return a constant phrase, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

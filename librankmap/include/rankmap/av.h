@@ -40,8 +40,8 @@
  * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
  *          at the same time query, get groups, and read entries whose rankmap_av_set()
  *          happens-before the read. Reading takes no lock and waits for no writer; it starts again
- *          if changes of the groups overtake it. An entry may be set again while no other thread
- *          reads it.
+ *          if changes of the groups or of the side table overtake it. An entry may be set again
+ *          while no other thread reads it.
  *
  * Memory does not grow with the number of changes. The tables of groups and of escapes have two
  * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
@@ -112,8 +112,8 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
 /**
  * @brief Add a process group: the world, or processes that were spawned or connected.
  *
- * The group gets the lowest free stretch of flat ids. An entry that was never set has address 0 and
- * tag 0.
+ * The group gets the lowest free stretch of flat ids that is long enough. An entry that was never
+ * set has address 0 and tag 0.
  *
  * @param av       the vector
  * @param n_procs  at least 1

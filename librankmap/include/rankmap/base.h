@@ -61,7 +61,7 @@ extern "C" {
 #define RANKMAP_ENOENT  (-23005) /**< no rank of this map has that id; no such group or entry */
 #define RANKMAP_ENOBUF  (-23006) /**< the caller's buffer is too small */
 #define RANKMAP_ELEVELS (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
-/** an address uses the tag's bits, or a tag does not fit them */
+/** a tag does not fit the bits that the address vector's entries have for it */
 #define RANKMAP_ETAG (-23008)
 /** the flat range that the address vector reserved has no room */
 #define RANKMAP_EFULL (-23009)
@@ -88,7 +88,7 @@ struct rankmap_error {
     /** in a text: the byte where parsing stopped or a bad range begins. In an array: index of the
      * id or range. Else 2^64 - 1 */
     uint64_t where;
-    uint64_t id;    /**< the offending id, else #RANKMAP_NO_ID */
+    uint64_t id;    /**< the offending id or rank, else #RANKMAP_NO_ID */
     char text[128]; /**< one English sentence without a newline */
 };
 

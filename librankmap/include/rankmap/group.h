@@ -23,12 +23,13 @@
  *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks before
  *
  * Results have MPI's order. The set operations compute the result from the parameters if each map
- * is affine (offset + stride·rank) or consists of few runs. Otherwise an operation takes time
- * linear in the sizes, and makes a scratch index of one of the maps.
+ * is affine (offset + stride·rank) or consists of few runs, and the result is a formula or few
+ * runs. Otherwise an operation takes time linear in the sizes, and usually makes a scratch index or
+ * bit vector of one of the maps.
  *
  * A map with duplicate ids (RANKMAP_ALLOW_DUPLICATES) is no group. All functions except
  * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for
- * it.
+ * it; rankmap_translate() does so for `to` alone.
  *
  * If a result equals an argument, it may be that very map, with one more reference.
  *
@@ -63,10 +64,12 @@ extern "C" {
  *     splits; the first and last block may be partial;
  *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
  *
- * A regular child of a table becomes a *view* of that table, and holds a reference to it. If the
- * table takes more than 8 times the bytes of a table of the child's own, the child gets its own
- * instead. A view of a view is a view of the first table: the tenth generation costs no more than
- * the first. Of any other child the call expands the ids, and finds their model.
+ * If one of the two maps is runs and the other affine, the call computes the result's runs. Any
+ * other regular child of a table becomes a *view* of that table, and holds a reference to it. A
+ * view of a view is a view of the first table, if the list above covers the two formulas: the tenth
+ * generation costs no more than the first. The child gets a table of its own instead if that takes
+ * less than an eighth of the first table or less than the view, or with RANKMAP_NO_VIEW. Of any
+ * other child the call expands the ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
@@ -75,8 +78,9 @@ extern "C" {
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with duplicate ids, without
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
- * @cost O(1) where a rule applies, and for a view, unless its table has duplicate ids (a map from
- *       ranks to nodes). Otherwise O(child's size), with 4 or 8 bytes of scratch a rank
+ * @cost O(1) where the list above applies, and for a view, unless its table has duplicate ids (a
+ *       map from ranks to nodes); O(number of runs) for runs. Otherwise O(child's size), with 4 or
+ *       8 bytes of scratch a rank
  * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
  *         combinations of offset, stride and blockstride are tables there and formulas here. The
  *         divisibility conditions are those of layout algebra (CuTe)
@@ -129,8 +133,9 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost O(number of given ranks) if the parent is direct, offset or stride: the result is runs.
- *       Otherwise O(size)
+ * @cost O(number of given ranks) if the parent is direct, offset or stride, and the given ranks are
+ *       a table, up to 4,096 runs of stride 1, or one stride that leaves a formula or takes out
+ *       fewer than 4,096 ranks. Otherwise O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -225,8 +230,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost O(n), without allocation, if `to` is affine. Otherwise the call makes an index of `to`, as
- *       rankmap_index_create() does: O(n + size of `to`). If n is below a sixteenth of that size
- *       and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n times instead
+ *       rankmap_index_create() does: O(n + size of `to`). If n is at most 2, or below a sixteenth
+ *       of that size and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n
+ *       times instead
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -246,8 +252,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
- * @return 0, RANKMAP_ERANGE (more ranks than a map can have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
- *         -EINVAL
+ * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
+ *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost as rankmap_difference()
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,

@@ -10,22 +10,23 @@
  *     rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
  *     struct entry *peer = rankmap_addr(&comm->lookup, rank);
  *
- *     // the width is a constant: nothing is read but the 64 bytes
+ *     // the width is a constant: with a table, one load and one multiplication less
  *     uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
  *
  * Two functions serve every map and give the same results:
  *
- *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels and
- *     for the bit-packed table. It is best if a call site mostly meets one model, since the
- *     processor then predicts the branch. An affine lookup costs 6 instructions, with the load of
- *     an address and the return.
+ *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels
+ *     (blocks) and for the bit-packed table. It is best if a call site mostly meets one model,
+ *     since the processor then predicts the branch. An affine lookup costs 6 instructions, with the
+ *     load of an address and the return.
  *   - rankmap_at_nobranch() adds the terms of affine, two levels and 32-bit table; those that the
  *     map does not have are 0. It is best if a call site meets many communicators of different
  *     models in random order, since there is no branch to mispredict.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
- * compiler knows. rankmap_at_form() is for callers that have already branched on the form: with a
- * constant form, only that form's instructions remain.
+ * compiler knows. rankmap_at_form() is for callers that have already branched on the lookup's
+ * member `form` (RANKMAP_FORM_…, below): if they pass it as a constant, only the instructions of
+ * that form remain.
  *
  * No function here checks that the rank is below the size of the map. Affine and two-level lookups
  * read only the 64 bytes (rankmap_at_nobranch() also a constant of the library). The other forms

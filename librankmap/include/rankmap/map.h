@@ -3,7 +3,8 @@
  * @file map.h
  * @brief Maps: making them, their models and costs, and their packed form.
  *
- * The models, for rank r (⌊⌋ is division without remainder, mod its remainder):
+ * The models, for rank r (⌊⌋ is division without remainder, mod its remainder; the *range* is the
+ * greatest id less the least; φ, the *phase*, is the number of ranks that the first block lacks):
  *
  *     direct          r
  *     offset          o + r
@@ -30,13 +31,14 @@
  *     id = rankmap_id(map, 7);
  *     rankmap_unref(map);
  *
- * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They take 16
- * to 8 + 16·levels bytes beside the object's header of 24. *Affine* is the common name of direct,
+ * direct, offset, stride, blockstride and md-blockstride are the **regular** models, with one
+ * *level* for each digit of the rank: 1, 1, 1, 2 and more. They take 16 bytes with one level, and
+ * 8 + 16·levels with more, beside the object's header of 24. *Affine* is the common name of direct,
  * offset and stride.
  *
  * An irregular map gets a bit-packed table, or a slower model that is much smaller: runs, bitmap or
  * elias-fano with half of the table's bytes or less, frames with three quarters or less. In all it
- * takes at most ⌈log2 range⌉ bits a rank + 64 bytes; with RANKMAP_FAST, 32 bits a rank.
+ * takes at most ⌈log2 range⌉ bits a rank + 64 bytes; with RANKMAP_FAST 32 bits where that is more.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -59,7 +61,8 @@ struct rankmap;
  * group. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
- * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: faster, and 4 bytes a rank.
+ * Irregular arrays whose ids span less than 2^32 become RANKMAP_LUT32: faster, and 4 bytes a rank.
+ * Maps that are made of ranges or other runs may remain RANKMAP_RUNS.
  */
 #define RANKMAP_FAST 2u
 /** Never make a view of the parent's table (see rankmap_compose()): the child gets its own. */
@@ -83,7 +86,8 @@ struct rankmap_opts {
  * returns a negative code and leaves `*out` untouched:
  *
  *   - -ENOMEM
- *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size
+ *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size, opts->reserved, an allocator
+ *     that lacks a function
  *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; a sum that would pass the limit or
  *     fall below 0
  *   - RANKMAP_EDUP: two ranks with the same id
@@ -117,9 +121,11 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  *     passes find one with a phase φ. The detector compares every element: it invents no regular
  *     array, and misses none of up to RANKMAP_MAX_LEVELS levels, except one that begins inside a
  *     block of more than 2^31 ranks.
- *   - The parameters of a regular model show whether it has duplicate ids. For other models the
- *     search for duplicates takes scratch: one bit for each id of the range, or 16 bytes a rank if
- *     that is much less.
+ *   - The parameters of a regular model show whether it has duplicate ids, except for three or more
+ *     levels that do not nest (see LAYOUT.md). These, and irregular ids that do not ascend, are
+ *     searched for duplicates. The search takes scratch: one bit for each id of the range, or 16
+ *     bytes a rank if the range is 64 times the size or more (and at least 65,536). For such levels
+ *     it takes 8 bytes a rank more.
  *   - 64-bit ids are for flat ids over several process groups.
  *   - You may pass an array of int if opts->id_limit is at most 2^31: a negative value then fails
  *     with RANKMAP_ERANGE.
@@ -133,8 +139,9 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  *                  NULL
  * @return as described above
  *
- * @cost O(n). A regular array without phase is read once. After an error, the detail for `err`
- *       costs a sort
+ * @cost O(n). A regular array without phase is read once; one of three or more levels may be read
+ *       again, to look for a phase that saves a level. After an error, the detail for `err` costs a
+ *       sort
  * @source "Memory Compression Techniques for Network Address Management in MPI", section III-C1,
  *         detects stride; the linear detector of n levels is ours
  */
@@ -212,7 +219,7 @@ struct rankmap_range {
  *                  looks for if there are at most 1,024 ranges); or NULL
  * @return as described above
  * @cost O(n_ranges · log n_ranges) if all strides are ±1, or if no two ranges overlap; otherwise
- *       O(n)
+ *       O(number of ranks)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out,
@@ -333,13 +340,13 @@ struct rankmap_info {
     uint64_t phase;    /**< φ */
     uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
     uint32_t n_runs;   /**< runs only */
-    uint32_t bits;     /**< lut, frames, elias-fano: bits stored for each rank */
+    uint32_t bits;     /**< lut: bits of a value; frames, elias-fano: of a low part; else 0 */
     uint32_t distinct; /**< 1 if no id occurs twice */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
     /** parameters and tables: the figure to compare with other libraries' */
     uint64_t model_bytes;
     uint64_t total_bytes;  /**< the whole object, as requested from the allocator */
-    uint64_t pinned_bytes; /**< a view's parent, kept alive by it; else 0 */
+    uint64_t pinned_bytes; /**< the table of a view, kept alive by it; else 0 */
 };
 
 /**
@@ -357,7 +364,7 @@ RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *in
  * @param map  any
  * @param buf  the text and a NUL, truncated if it does not fit; may be NULL if cap is 0
  * @param cap  bytes there
- * @return length of the whole text without NUL, as snprintf()
+ * @return length of the whole text without NUL, as snprintf(); -EINVAL (NULL)
  */
 RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap);
 
@@ -396,10 +403,11 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * @return bytes consumed; RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
  *         or -EINVAL
  *
- * The call allocates memory in proportion to len. If a regular map has three or more levels whose
- * strides do not nest (see LAYOUT.md), only a check of every rank finds duplicate ids. The call
- * makes this check up to 65,536 ranks. For more it returns RANKMAP_ERANGE, also with
- * RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time.
+ * The call allocates memory in proportion to len, and up to 1.5 MiB more for this check: if a
+ * regular map has three or more levels whose strides do not nest (see LAYOUT.md), only a check of
+ * every rank finds duplicate ids. The call makes it up to 65,536 ranks. For more it returns
+ * RANKMAP_ERANGE, also with RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. It
+ * refuses runs in the same way if they are 8,388,608 or more, or more pairs of them overlap.
  *
  * MT-Safe.
  * @cost O(n) for tables; O(1) for regular maps, except for the check above
