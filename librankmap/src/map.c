@@ -137,7 +137,7 @@ int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id
 {
     uint64_t min, max;
 
-    if (id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t))
+    if (!map || (id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t)))
         return -EINVAL;
     if (first > map->n || n > map->n - first)
         return RANKMAP_ERANGE;

@@ -283,6 +283,7 @@ static void edges(void **state)
     assert_int_equal(info.n_ranks, 0);
     assert_int_equal(info.max_id, 0);
     assert_int_equal(rankmap_ids(empty, 0, 0, sizeof(uint64_t), &none), 0);
+    assert_int_equal(rankmap_ids(NULL, 0, 0, sizeof(uint64_t), &none), -EINVAL);
     assert_int_equal(rankmap_ids(empty, 1, 0, sizeof(uint64_t), &none), RANKMAP_ERANGE);
     assert_int_equal(rankmap_id(empty, 0), RANKMAP_NO_ID);
     assert_int_equal(rankmap_rank(empty, 0), RANKMAP_ENOENT);

@@ -274,7 +274,7 @@ static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
             again = 1;
             rc = asymreg__peer_refresh(l->peer);
             if (rc < 0)
-                return rc;
+                return op_refusal(rc, copied);
             continue;
         }
         if (rc < 0)

@@ -190,7 +190,7 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
  * @param out       n ids of id_bytes each
  * @return 0; RANKMAP_ERANGE if first + n is above the size, or if id_bytes is 4 and the map has an
- *         id above 2^32 - 1; -EINVAL (id_bytes). On failure out is untouched
+ *         id above 2^32 - 1; -EINVAL (map is NULL, id_bytes). On failure out is untouched
  * @cost O(n); each rank costs less than with rankmap_id()
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id_bytes,
