@@ -333,16 +333,12 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
     return 0;
 }
 
-/* Returns whether the slot's record has this value. */
-static int has_value(const struct shmht_writer *w, _Atomic uint64_t *slot, const void *value,
-                     size_t len)
+/* Returns whether the record at pos has this value. */
+static int has_value(const struct shmht_writer *w, uint64_t pos, const struct shmht__record *rec,
+                     const void *value, size_t len)
 {
-    uint64_t pos = place_of(w, slot);
-    struct shmht__record rec;
-    uint32_t word;
-
-    return shmht__record_at(&w->view, pos, &word, &rec) == 0 && rec.value == len &&
-           (len == 0 || memcmp(w->object.base + pos + rec.head + rec.key, value, len) == 0);
+    return rec->value == len &&
+           (len == 0 || memcmp(w->object.base + pos + rec->head + rec->key, value, len) == 0);
 }
 
 /* After a change in `own`: changes the present table too, if it has the key, for readers. */
@@ -371,17 +367,13 @@ static uint64_t append_record(struct shmht_writer *w, const struct shmht__record
 }
 
 /* Marks a record that has lost its slot, and counts its bytes as garbage. */
-static void mark_dead(struct shmht_writer *w, uint64_t pos)
+static void mark_dead(struct shmht_writer *w, uint64_t pos, uint32_t word,
+                      const struct shmht__record *rec)
 {
     _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(w->object.base + pos);
-    struct shmht__record rec;
-    uint64_t bytes;
-    uint32_t word;
+    uint64_t bytes = shmht__log_bytes(&w->view, rec);
 
-    if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
-        return;
     atomic_store_explicit(p, word | WORD_DEAD, memory_order_release);
-    bytes = shmht__log_bytes(&w->view, &rec);
     counter_add(&w->header->live_bytes, 0 - bytes);
     counter_add(&w->header->garbage_bytes, bytes);
 }
@@ -390,14 +382,15 @@ static void mark_dead(struct shmht_writer *w, uint64_t pos)
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                       const void *value, size_t value_len, uint32_t duplicates)
 {
-    struct shmht__record rec = record_plan(key_len, value_len);
+    struct shmht__record rec = record_plan(key_len, value_len), present;
     _Atomic uint64_t *slot = find_key(w, hash, key, key_len);
     uint64_t bytes = shmht__log_bytes(&w->view, &rec), old = place_of(w, slot), pos, end;
-    int there = old >= HEADER_BYTES, rc;
+    uint32_t word;
+    int there = old >= HEADER_BYTES && shmht__record_at(&w->view, old, &word, &present) == 0, rc;
 
     if (there && duplicates != SHMHT_DUP_REPLACE)
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
-    if (there && has_value(w, slot, value, value_len))
+    if (there && has_value(w, old, &present, value, value_len))
         return SHMHT_PUT_REPLACED;
     end = w->own ? publish_bytes(w, w->entries + !there) : 0;
     if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
@@ -440,7 +433,7 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         atomic_store_explicit(&w->header->entries, ++w->entries, memory_order_relaxed);
         return SHMHT_PUT_NEW;
     }
-    mark_dead(w, old);
+    mark_dead(w, old, word, &present);
     return SHMHT_PUT_REPLACED;
 }
 
@@ -459,8 +452,9 @@ int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const voi
 
 int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len)
 {
+    struct shmht__record rec;
     _Atomic uint64_t *slot;
-    uint32_t hash;
+    uint32_t hash, word;
     uint64_t pos;
 
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
@@ -470,13 +464,13 @@ int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len)
     hash = shmht__key_hash(&w->view, key, key_len);
     slot = find_key(w, hash, key, key_len);
     pos = place_of(w, slot);
-    if (pos < HEADER_BYTES)
+    if (pos < HEADER_BYTES || shmht__record_at(&w->view, pos, &word, &rec) != 0)
         return SHMHT_ENOENT;
     if (w->own)
         update_present(w, hash, key, key_len, SLOT(hash, DELETED_OFFSET));
     atomic_store_explicit(slot, SLOT(hash, DELETED_OFFSET), memory_order_release);
     atomic_store_explicit(&w->header->entries, --w->entries, memory_order_relaxed);
-    mark_dead(w, pos);
+    mark_dead(w, pos, word, &rec);
     return 0;
 }
 
