@@ -357,7 +357,8 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: nothing is registered there
- *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names
+ *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names. Of an
+ *     operation in pieces (Guarantees, above) also: a later piece was refused
  *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
  *     had a region there, and the newest table has none
  *   - ASYMREG_EACCES: the region does not permit it; nothing was sent
