@@ -27,6 +27,8 @@ static int dead;   /* the peer */
 static int leaves; /* it is forgotten with operations in flight */
 static int inside; /* calls in flight: never two */
 static int n_eagain, n_progress, n_stale;
+static int n_keys;              /* not released yet */
+static int progress_error;      /* what progress returns instead */
 static uint32_t more_caps;      /* that it claims */
 static int n_arms, arms_needed; /* progress waits for so many calls of arm */
 static const struct asymreg_transport_ops *lower;
@@ -190,6 +192,7 @@ static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const
     int rc = lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes,
                                 &k->under, err);
     *rkey = k;
+    n_keys += rc == 0;
     LEAVE(rc);
 }
 
@@ -202,6 +205,7 @@ static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep,
         assert_true(leaves || l->queue[i].rkey != rkey); /* promised: no operation uses it */
     lower->rkey_release(l->under, ep, rkey->under);
     free(rkey);
+    n_keys--;
 }
 
 static int enqueue(struct asymreg_transport *t, struct job j)
@@ -274,6 +278,8 @@ static int progress(struct asymreg_transport *t)
 {
     ENTER();
     n_progress++;
+    if (progress_error)
+        LEAVE(progress_error);
     if (l->n == 0 || n_progress % 3 || n_arms < arms_needed) /* lazily */
         LEAVE(0);
     struct job j = l->queue[0];
@@ -365,7 +371,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    dead = 0;
+    dead = progress_error = 0;
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return 0;

@@ -38,16 +38,13 @@
         }                                                                                          \
     } while (0)
 
-/*
- * From here on this process and its children have no descriptors of processes: pidfd_open() and
- * pidfd_getfd() fail with `error`, ENOSYS as on old kernels or EPERM as in some sandboxes.
- */
-static inline void no_pidfd(int error)
+/* From here on two system calls of this process and its children fail with `error`. */
+static inline void no_calls(unsigned first, unsigned second, int error)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -58,6 +55,15 @@ static inline void no_pidfd(int error)
         printf("skip: no filter of system calls: %s\n", strerror(errno));
         exit(77);
     }
+}
+
+/*
+ * From here on this process and its children have no descriptors of processes: pidfd_open() and
+ * pidfd_getfd() fail with `error`, ENOSYS as on old kernels or EPERM as in some sandboxes.
+ */
+static inline void no_pidfd(int error)
+{
+    no_calls(SYS_pidfd_open, SYS_pidfd_getfd, error);
     CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == error);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -214,6 +215,43 @@ static void one_chunk_one_segment(void **state)
     expect(1, 3);
     assert_int_equal(asymreg_unregister(c, b), 0);
     expect(0, 3);
+}
+
+/* A region that begins at the last byte of a segment, and one that ends at the first byte. */
+static void touches_other_segments(void **state)
+{
+    asymreg_id a, b;
+
+    reg(arena, 8, ASYMREG_RW, 0);
+    a = reg(arena + CHUNK - 1, 2, ASYMREG_RW, 0);
+    expect_newest(arena, 2 * CHUNK, ASYMREG_RW);
+    reg(arena + 3 * CHUNK + 8, 8, ASYMREG_RW, 0);
+    b = reg(arena + 3 * CHUNK - 1, 2, ASYMREG_RW, 0);
+    expect_newest(arena + 2 * CHUNK, 2 * CHUNK, ASYMREG_RW);
+    reached(arena + CHUNK - 1, 2, a);
+    reached(arena + 3 * CHUNK - 1, 2, b);
+}
+
+/* Heap and stack are memory around a region like any other; the kernel's own mappings are not. */
+static void named_mappings(void **state)
+{
+    char stack[8], *heap = sbrk(2 * PAGE);
+    const struct {
+        const char *name;
+        char *p;
+        int alone;
+    } t[] = {{"heap", heap, 0},
+             {"stack", stack, 0},
+             {"vdso", (char *)(uintptr_t)getauxval(AT_SYSINFO_EHDR), 1}};
+
+    assert_true(heap != (char *)-1);
+    for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+        if (!t[i].p)
+            continue; /* without a vdso */
+        print_message("%s\n", t[i].name);
+        reg(t[i].p, 8, ASYMREG_READ, 0);
+        assert_true((newest.bytes == 8) == t[i].alone);
+    }
 }
 
 static void guard_pages_stay_out(void **state)
@@ -451,6 +489,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         TEST(neighbours_share),
         TEST(one_chunk_one_segment),
+        TEST(touches_other_segments),
+        TEST(named_mappings),
         TEST(guard_pages_stay_out),
         TEST(read_only_neighbours),
         TEST(permissions_grow),

@@ -135,6 +135,83 @@ static void descriptors_not_kept(void)
     puts("descriptors_not_kept");
 }
 
+/* Calls on a socket that fails end, and shared memory that is off sends nothing but the table. */
+static void descriptors_not_sent(void)
+{
+    struct asymreg_context *ctx = open_context(ASYMREG_LOCAL_CMA, 0, 0);
+    int file = memfd_create("file", MFD_CLOEXEC), pair[2];
+    void *p;
+
+    CHECK(file >= 0 && ftruncate(file, 4096) == 0);
+    CHECK((p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) != MAP_FAILED);
+    CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, SEGMENT_OF(0, file, 0), NULL, NULL), 0);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    CHECK_EQ(asymreg_fds_send(ctx, pair[0]), 1);
+    alarm(30); /* ends the test, should a call repeat for ever */
+    CHECK_EQ(asymreg_fds_send(ctx, -1), -EBADF);
+    CHECK_EQ(asymreg_fds_recv(ctx, -1), -EBADF);
+    alarm(0);
+    close(pair[0]);
+    close(pair[1]);
+    munmap(p, 4096);
+    close(file);
+    asymreg_close(ctx);
+    puts("descriptors_not_sent");
+}
+
+/* A process without standard input may register descriptor 0. */
+static void descriptor_zero(void)
+{
+    struct asymreg_context *ctx;
+    int status;
+    void *p;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        close(0);
+        CHECK_EQ(memfd_create("file", MFD_CLOEXEC), 0);
+        CHECK(ftruncate(0, 4096) == 0);
+        CHECK((p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 0, 0)) != MAP_FAILED);
+        ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
+        CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, FD_OF(0, 0, 0), NULL, NULL), 0);
+        asymreg_close(ctx);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    puts("descriptor_zero");
+}
+
+/* Linux 5.3 to 5.5 has descriptors of processes, but cannot fetch another process's descriptor:
+ * then /proc opens its file. */
+static void without_getfd(void)
+{
+    struct asymreg_context *ctx;
+    struct asymreg_worker *me;
+    struct target t;
+    struct answer a;
+    int status;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        no_calls(SYS_pidfd_getfd, SYS_pidfd_getfd, ENOSYS);
+        target_start(&t, ASYMREG_LOCAL_SHM);
+        ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
+        CHECK_EQ(asymreg_import(ctx, PE, t.blob, t.blob_bytes, NULL), 0);
+        CHECK_EQ(asymreg_worker_create(ctx, &me), 0);
+        a = tell(&t, (struct order){
+                         .what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
+        CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), 0);
+        CHECK_EQ(tell(&t, (struct order){.what = LOOK, .addr = a.addr}).value, 'x');
+        asymreg_worker_destroy(me);
+        asymreg_close(ctx);
+        target_end(&t);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    puts("without_getfd");
+}
+
 /* A memfd counts as a file. A too large one is an error, not an end by SIGXFSZ. */
 static void limit_of_files(void)
 {
@@ -319,6 +396,9 @@ int main(int argc, char **argv)
     limits();
     limit_of_files();
     descriptors_not_kept();
+    descriptors_not_sent();
+    descriptor_zero();
+    without_getfd();
     descriptors_by_message();
     return 0;
 }

@@ -344,6 +344,8 @@ static void orders_of_growth(void **state)
         assert_int_equal(stats.n_regions, N);
         /* Slabs come in powers of two: leave room for one half empty. */
         assert_true(stats.bytes / N <= 64 * 2);
+        if (order < 2) /* nodes are full: 1875 leaves, 118 and 8 nodes above them, the root */
+            assert_int_equal(stats.depth, 4);
         for (uint32_t i = 0; i < N; i++) {
             assert_int_equal(asymreg__index_remove(ix, ids[order == 1 ? N - 1 - i : i]), 0);
             if (i % 1000 == 0)
@@ -552,6 +554,25 @@ static void hints_help_and_do_not_lie(void **state)
     }
 }
 
+/* A copy of an index has hints too, and builds them anew only after a quarter more regions. */
+static void hints_of_a_copy(void **state)
+{
+    enum { N = 1000 };
+    struct asymreg__index *ix = make(N);
+    uint32_t conflict, n_built = 0;
+
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t before = ix->hints_at;
+        const struct asymreg__slot content = {
+            .start = dense(i), .last = dense(i) + 63, .generation = 1, .prot = 1};
+        assert_int_equal(asymreg__index_put(ix, i, &content, &conflict), 0);
+        n_built += ix->hints_at != before;
+    }
+    assert_int_equal(hinted(ix), 100);
+    assert_in_range(n_built, 1, 13); /* 64 * 1.25^13 > N */
+    asymreg__index_destroy(ix);
+}
+
 /* A reader that never leaves its section delays the freeing of what it may read, and no thread
  * waits. */
 static void a_stuck_reader_stops_nobody(void **state)
@@ -592,6 +613,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(orders_of_growth),
         cmocka_unit_test(build_at_once),
         cmocka_unit_test(hints_help_and_do_not_lie),
+        cmocka_unit_test(hints_of_a_copy),
         cmocka_unit_test(a_stuck_reader_stops_nobody),
     };
 

@@ -109,6 +109,32 @@ static void rings(void)
     }
 }
 
+static int query_fails(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    return -EIO;
+}
+
+/* The largest table is allowed; no larger one is. A transport that fails ends the call before there
+ * is any table. */
+static void largest(void)
+{
+    struct asymreg_opts o = {.size = sizeof(o)};
+    struct asymreg_transport_ops ops;
+    struct asymreg_error err = {0};
+    struct asymreg_context *c;
+
+    for (uint32_t over = 0; over < 4; over++) {
+        o.max_regions = ASYMREG_MAX_REGIONS + (over & 1);
+        o.max_segments = ASYMREG_MAX_SEGMENTS + (over >> 1);
+        CHECK_EQ(asymreg_local_create(NULL, &o.transport, NULL), 0);
+        ops = *o.transport->ops;
+        ops.query = query_fails;
+        o.transport->ops = &ops;
+        CHECK_EQ(asymreg_open(&o, &c, &err), over ? -EINVAL : -EIO);
+        CHECK(!over || strstr(err.text, "max_segments is above 67108864"));
+    }
+}
+
 /* The error of a wrong argument has its value, and what is allowed. */
 static void arguments(struct asymreg_context *c)
 {
@@ -140,6 +166,7 @@ int main(void)
     CHECK_EQ(transport(&lo, NULL), -EINVAL);
     transport_is_taken();
     rings();
+    largest();
     phrases();
     arguments(c);
     filled(c);

@@ -138,6 +138,36 @@ static void requests_to_a_peer_that_goes(void **state)
     assert_int_equal(asymreg_put(w, PE, at(0), 0, "a", 1), ASYMREG_EPEER);
 }
 
+/* A transport that fails as a whole: each wait returns its error, and a request remains. */
+static void progress_fails(void **state)
+{
+    struct asymreg_error err = {.code = 0};
+    struct asymreg_req r;
+
+    expose();
+    assert_int_equal(asymreg_put_nb(w, PE, at(0), 0, "a", 1, &r), 0);
+    progress_error = ASYMREG_ETRANSPORT;
+    assert_int_equal(asymreg_req_test(w, &r, &err), ASYMREG_ETRANSPORT);
+    assert_true(err.pe == PE && err.addr == at(0) && err.bytes == 1);
+    assert_int_equal(asymreg_req_wait(w, &r, NULL), ASYMREG_ETRANSPORT);
+    assert_int_equal(asymreg_wait_until(w, memory, 8, ASYMREG_CMP_EQ, UINT64_MAX, 0),
+                     ASYMREG_ETRANSPORT);
+    progress_error = 0;
+    assert_int_equal(asymreg_req_wait(w, &r, NULL), 0);
+    assert_int_equal(memory[0], 'a');
+}
+
+/* A loop of tests without a timeout progresses operations. */
+static void tests_progress(void **state)
+{
+    int before = n_progress;
+
+    assert_int_equal(asymreg_wait_until(w, memory, 8, ASYMREG_CMP_EQ, UINT64_MAX, 0),
+                     ASYMREG_ETIMEDOUT);
+    assert_int_equal(n_progress, before + 1);
+    assert_int_equal(asymreg_wait_until(w, memory, 8, ASYMREG_CMP_EQ, 0, 0), 0);
+}
+
 /* A transport that keeps the order by itself completes nothing for a fence. */
 static void fences(void **state)
 {
@@ -280,6 +310,8 @@ int main(void)
         TEST(a_flush_completes_requests),
         TEST(errors_name_the_operation),
         TEST(requests_to_a_peer_that_goes),
+        TEST(progress_fails),
+        TEST(tests_progress),
         TEST(fences),
         cmocka_unit_test_setup_teardown(fences, ordered_setup, ordered_teardown),
         TEST(waits_use_the_event),

@@ -17,7 +17,7 @@
 
 #include <asymreg.h>
 
-#include "../../libasymreg/src/table/table.h"
+#include "../../libasymreg/src/rma/worker.h"
 
 #define PE 9
 
@@ -303,6 +303,41 @@ static void segment_has_changed(void **state)
     assert_int_equal(memory[0], '4');
 }
 
+static const struct asymreg_region *(*plain_search)(struct asymreg__reader *, uint64_t addr);
+static int n_searches;
+
+static const struct asymreg_region *search(struct asymreg__reader *r, uint64_t addr)
+{
+    n_searches++;
+    return plain_search(r, addr);
+}
+
+/* The puts of a batch are searched for at once, and not again one by one. */
+static void batch_is_searched_once(void **state)
+{
+    struct asymreg_transfer x[40];
+    struct asymreg__index *ix;
+    char from[40];
+    size_t done;
+
+    for (size_t i = 0; i < 40; i++) {
+        from[i] = (char)('A' + i);
+        x[i] = (struct asymreg_transfer){(uintptr_t)memory + i * 64, ASYMREG_ANY, &from[i], 1};
+        assert_int_equal(asymreg_register(owner, memory + i * 64, 8, ASYMREG_RW, NULL, NULL, NULL),
+                         0);
+    }
+    assert_int_equal(asymreg_put_many(worker, PE, x, 40, &done), 0); /* which makes the keys */
+    ix = worker->last->reader->index;
+    plain_search = ix->search;
+    ix->search = search;
+    memset(memory, 0, sizeof(memory));
+    assert_int_equal(asymreg_put_many(worker, PE, x, 40, &done), 0);
+    ix->search = plain_search;
+    for (size_t i = 0; i < 40; i++)
+        assert_int_equal(memory[i * 64], from[i]);
+    assert_int_equal(n_searches, 0);
+}
+
 static asymreg_id moving;
 
 static void move_region(void)
@@ -440,6 +475,7 @@ int main(void)
         TEST(handle_is_revoked),
         TEST(region_goes_in_the_middle),
         TEST(segment_has_changed),
+        TEST(batch_is_searched_once),
         TEST(segment_changes_for_ever),
         TEST(table_changes_for_ever),
         TEST(context_is_gone),

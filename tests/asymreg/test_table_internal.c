@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -209,6 +210,53 @@ static void segments_and_their_rules(void **state)
     assert_memory_equal(seg.handle, "again", 5);
     assert_int_equal(asymreg__cache_segment(w.cache, UINT32_MAX, &seg), ASYMREG_ETABLE);
     world_fini(&w);
+}
+
+/* Every region and every segment that a table has room for, up to the last byte of its memory. */
+static void full_table(void **state)
+{
+    enum { N = 256, SEGMENTS = 300, PAGE = 4096 };
+    struct asymreg__table_opts opts = {
+        .max_regions = 1, .max_segments = SEGMENTS, .ring = 16, .max_handle_bytes = 20};
+    struct asymreg__cache_opts copts = {0};
+    struct asymreg__segment_copy seg;
+    struct asymreg__cache *cache;
+    struct asymreg__table *table;
+    uint64_t values[SEGMENTS], more;
+    struct world w;
+    char *memory;
+
+    for (int ring = 16; ring <= N; ring += N - 16) { /* by leaves, and by records */
+        world_init(&w, N, (uint32_t)ring, 0);
+        const struct asymreg__header *h = (const void *)w.memory;
+        assert_int_equal(asymreg__cache_refresh(w.cache), 0);
+        for (uint32_t i = 0; i < N; i++) {
+            insert(&w, 1000 + i * 10, 10);
+            assert_int_equal(h->log.n_slots, i + 1);
+        }
+        assert_int_equal(asymreg__cache_refresh(w.cache), N);
+        same(&w);
+        world_fini(&w);
+    }
+
+    copts.bytes = asymreg__table_bytes(&opts);
+    copts.mapped = memory = asymreg__reserve(copts.bytes + PAGE);
+    assert_non_null(memory);
+    assert_int_equal(mprotect(memory + copts.bytes, PAGE, PROT_NONE), 0);
+    assert_int_equal(asymreg__table_create(&opts, memory, 42, &table), 0);
+    assert_int_equal(asymreg__cache_create(&copts, &cache), 0);
+    for (uint64_t i = 0; i < SEGMENTS; i++)
+        assert_int_equal(
+            asymreg__table_segment_add(table, i, 1, "01234567890123456789", 20, &values[i]), 0);
+    assert_int_equal(asymreg__table_segment_add(table, 0, 1, "", 0, &more), ASYMREG_EFULL);
+    for (uint64_t i = 0; i < SEGMENTS; i++) {
+        assert_int_equal(asymreg__cache_segment(cache, values[i], &seg), 0);
+        assert_true(seg.base == i && seg.handle_bytes == 20);
+        assert_memory_equal(seg.handle, "01234567890123456789", 20);
+    }
+    asymreg__cache_destroy(cache);
+    asymreg__table_destroy(table);
+    asymreg__unreserve(memory, copts.bytes + PAGE);
 }
 
 static void delta_and_leaf(void **state)
@@ -454,10 +502,15 @@ static void hostile_words(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rejects_bad_sizes),     cmocka_unit_test(segments_and_their_rules),
-        cmocka_unit_test(delta_and_leaf),        cmocka_unit_test(closed_and_reborn),
-        cmocka_unit_test(changes_while_reading), cmocka_unit_test(forgotten_and_overrun),
-        cmocka_unit_test(every_read_failing),    cmocka_unit_test(hostile_words),
+        cmocka_unit_test(rejects_bad_sizes),
+        cmocka_unit_test(segments_and_their_rules),
+        cmocka_unit_test(full_table),
+        cmocka_unit_test(delta_and_leaf),
+        cmocka_unit_test(closed_and_reborn),
+        cmocka_unit_test(changes_while_reading),
+        cmocka_unit_test(forgotten_and_overrun),
+        cmocka_unit_test(every_read_failing),
+        cmocka_unit_test(hostile_words),
     };
 
     if (argc > 1) /* a seed; 0: one of the time of day */

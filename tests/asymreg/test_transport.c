@@ -114,7 +114,7 @@ static void stale_handles_are_replaced(void **state)
 }
 
 /* Many segments come and go: keys that are replaced are released, never while a pending operation
- * uses them (rkey_release() looks). */
+ * (rkey_release() looks) or a bound handle uses them. */
 static void replaced_keys_are_released(void **state)
 {
     asymreg_id id;
@@ -128,6 +128,20 @@ static void replaced_keys_are_released(void **state)
         assert_int_equal(asymreg_unregister(c, id), 0);
     }
     asymreg_flush(w, 5);
+    assert_int_equal(n_keys, 2); /* of the table, and of the last segment */
+    for (int bound = 1; bound >= 0; bound--) {
+        struct asymreg_bound b;
+        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &id, NULL), 0);
+        assert_int_equal(asymreg_bind(w, 5, (uintptr_t)memory, id, 100, &b), 0);
+        if (!bound)
+            asymreg_unbind(&b);
+        assert_int_equal(asymreg_unregister(c, id), 0);
+        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, NULL, &id, NULL), 0);
+        assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, id, "x", 1), 0);
+        assert_int_equal(n_keys, 2 + bound);
+        asymreg_unbind(&b);
+        assert_int_equal(asymreg_unregister(c, id), 0);
+    }
 }
 
 /* Where only a flush learns that a handle was stale, the next operation has a new one. */
@@ -352,6 +366,20 @@ static void fresh_looks_first(void **state)
     asymreg_close(owner);
 }
 
+/* Where a drain cannot wait, its error has the transport's reason. */
+static void no_drain_without_map(void **state)
+{
+    struct asymreg_context *owner = blind_context(ASYMREG_DRAIN);
+    struct asymreg_error err = {.code = 0};
+    asymreg_id id;
+
+    assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, NULL, &id, NULL), 0);
+    assert_int_equal(asymreg_unregister_drain(owner, id, 0, &err), ASYMREG_ENOTSUP);
+    assert_non_null(strstr(err.text, "the kernel cannot take back a mapping"));
+    assert_int_equal(asymreg_unregister(owner, id), 0); /* nothing had changed */
+    asymreg_close(owner);
+}
+
 static void *refresh(void *user)
 {
     return (void *)(intptr_t)asymreg_refresh(user, 9);
@@ -424,6 +452,24 @@ static void no_error_on_success(void **state)
     close(desc.fd);
 }
 
+/* Without CMA memory needs a descriptor. */
+static void only_descriptors(void **state)
+{
+    struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_SHM};
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .addr = 4096, .bytes = 100, .prot = ASYMREG_READ, .fd = -1};
+    char handle[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_error err = {.code = 0};
+    struct asymreg_transport *t;
+    struct asymreg_mem *mem;
+    size_t n = sizeof(handle);
+
+    assert_int_equal(asymreg_local_create(&lo, &t, NULL), 0);
+    assert_int_equal(t->ops->mem_reg(t, &desc, &mem, handle, &n, &err), ASYMREG_ENOTSUP);
+    assert_non_null(strstr(err.text, "CMA, which is off"));
+    t->ops->destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,8 +485,10 @@ int main(void)
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
+        cmocka_unit_test(no_drain_without_map),
         cmocka_unit_test(figures_do_not_wait),
         cmocka_unit_test(no_error_on_success),
+        cmocka_unit_test(only_descriptors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
