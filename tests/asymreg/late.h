@@ -28,7 +28,7 @@ static int leaves; /* it is forgotten with operations in flight */
 static int inside; /* calls in flight: never two */
 static int n_eagain, n_progress, n_stale;
 static int n_keys;              /* not released yet */
-static int progress_error;      /* what progress returns instead */
+static int progress_error;      /* how the transport fails as a whole */
 static uint32_t more_caps;      /* that it claims */
 static int n_arms, arms_needed; /* progress waits for so many calls of arm */
 static const struct asymreg_transport_ops *lower;
@@ -278,8 +278,14 @@ static int progress(struct asymreg_transport *t)
 {
     ENTER();
     n_progress++;
-    if (progress_error)
+    if (progress_error) { /* the transport fails as a whole: nothing stays pending */
+        for (; l->n > 0; l->n--)
+            if (l->queue[l->n - 1].op)
+                __atomic_store_n(&l->queue[l->n - 1].op->status, progress_error, __ATOMIC_RELEASE);
+            else
+                l->late_error = progress_error;
         LEAVE(progress_error);
+    }
     if (l->n == 0 || n_progress % 3 || n_arms < arms_needed) /* lazily */
         LEAVE(0);
     struct job j = l->queue[0];

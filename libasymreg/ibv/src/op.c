@@ -249,8 +249,11 @@ int asymreg_ibv__progress(struct asymreg_transport *base)
 
     do {
         n = ibv_poll_cq(t->cq, POLL_BATCH, wc);
-        if (n < 0)
+        if (n < 0) {
+            for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next)
+                asymreg_ibv__ep_dead(t, ep, ASYMREG_ETRANSPORT);
             return ASYMREG_ETRANSPORT;
+        }
         for (int i = 0; i < n; i++) {
             uint32_t req = (uint32_t)wc[i].wr_id;
             struct asymreg_ep *ep = req < N_REQS && t->reqs[req].busy ? t->reqs[req].ep : NULL;

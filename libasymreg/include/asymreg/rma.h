@@ -472,7 +472,6 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  *   - ASYMREG_PENDING
  *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: this side's copy of the
  *     peer's table is new then
- *   - or an error of the transport
  *
  * As after asymreg_put(), only a flush guarantees that a put has arrived. asymreg_flush() and
  * asymreg_fence() include operations with requests; but the results of these are reported here.

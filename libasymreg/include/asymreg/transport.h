@@ -366,7 +366,8 @@ struct asymreg_transport_ops {
     /**
      * Required. Makes progress on pending operations, without waiting. Returns the number of
      * operations that completed, and of peers' operations that it executed here; or an error of the
-     * transport as a whole.
+     * transport as a whole. Before it returns an error, it ends every pending operation with that
+     * error: the core waits until an operation or a flush ends.
      */
     int (*progress)(struct asymreg_transport *t);
     /**

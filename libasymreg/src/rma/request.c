@@ -53,10 +53,9 @@ static int req_end(struct asymreg_worker *w, struct asymreg_req *req, struct asy
 int asymreg_req_test(struct asymreg_worker *worker, struct asymreg_req *req,
                      struct asymreg_error *err)
 {
-    int rc = asymreg__op_pending(&req->op) ? asymreg_progress(worker) : 0;
-
-    if (rc < 0)
-        return asymreg__fail_at(err, rc, NULL, req->pe, req->raddr, req->bytes);
+    /* A transport that fails as a whole ends the operation with its error. */
+    if (asymreg__op_pending(&req->op))
+        (void)asymreg_progress(worker);
     return asymreg__op_pending(&req->op) ? ASYMREG_PENDING : req_end(worker, req, err);
 }
 
@@ -68,8 +67,6 @@ int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_req *req,
 
     while (asymreg__op_pending(&req->op)) {
         moved = asymreg_progress(worker);
-        if (moved < 0)
-            return asymreg__fail_at(err, moved, NULL, req->pe, req->raddr, req->bytes);
         asymreg__wait(worker->context, &wait, moved || !asymreg__op_pending(&req->op));
     }
     return req_end(worker, req, err);
