@@ -169,6 +169,17 @@ static uint32_t w_node_of(void *ctx, uint32_t rank)
     return n->w->node_of[rank];
 }
 
+static void w_culprit(const struct node *n, struct get *g)
+{
+    uint32_t why = UINT32_MAX;
+
+    g->culprit = pmiwire_exchange_get_culprit(n->x, &why);
+    if (g->culprit >= 0)
+        g->why = why;
+    else
+        assert_int_equal(why, UINT32_MAX);
+}
+
 static void w_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
 {
     struct node *n = ctx;
@@ -178,7 +189,7 @@ static void w_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
     g->pending = false;
     g->ended = true;
     g->rc = rc;
-    g->culprit = pmiwire_exchange_get_culprit(n->x, &g->why);
+    w_culprit(n, g);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;
@@ -208,12 +219,16 @@ static int w_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block,
     struct node *n = ctx;
     struct pmiwire_keyval kv;
     size_t pos = 0;
+    uint32_t n_pairs, here = 0;
     int rc;
 
     assert_int_equal((uintptr_t)block % 8, 0);
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1)
-        n->n_pairs++;
+        here++;
     assert_int_equal(rc, 0);
+    memcpy(&n_pairs, (const char *)block + 16, 4); /* of its header, as libshmht's */
+    assert_true(here > 0 && here == n_pairs);
+    n->n_pairs += here;
     return n->w->on_pairs ? n->w->on_pairs(n, kind, block, bytes) : 0;
 }
 
@@ -491,7 +506,7 @@ static UNUSED uint64_t w_get_by(struct world *w, uint32_t node, int32_t rank, co
     g->pending = false;
     g->ended = true;
     g->rc = rc;
-    g->culprit = pmiwire_exchange_get_culprit(w->nodes[node].x, &g->why);
+    w_culprit(&w->nodes[node], g);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;

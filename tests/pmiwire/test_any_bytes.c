@@ -429,6 +429,26 @@ static void test_other_fields(void **state)
     stop_two(&h);
 }
 
+/* MPICH 4.0 repeats the preputs in each message of a spawn: decoding a longer repetition leaves the
+ * first one, which counts, as it is. */
+static void test_spawn_repeats_preputs(void **state)
+{
+    struct harness h;
+
+    h_init(&h);
+    h_start(&h, 1);
+    offer(&h);
+    assert_int_equal(say(&h, 0, "cmd=init pmi_version=1 pmi_subversion=1 fp-client=2\n"), 0);
+    hear(&h, 0);
+#define PART(number, value)                                                                        \
+    "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=" number                           \
+    "\nfp-bytes=v\npreput_num=1\npreput_key_0=k\npreput_val_0=" value "\nendcmd\n"
+    ask(&h, 0, PART("1", "1%201"), "");
+    ask(&h, 0, PART("2", "2%202%202"), "");
+    assert_string_equal(h.spawned, "put k=1 1;1*a;1*a;");
+    h_stop(&h);
+}
+
 static void test_node_attributes(void **state)
 {
     struct pmiwire_event ev;
@@ -787,25 +807,32 @@ static void test_profiles(void **state)
     assert_true(n_carried > 2000 && n_refused > 2000);
 }
 
+#define K64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* The error names whose limit it is, before a byte is sent. */
 static void test_error_text(void **state)
 {
     static const struct {
         const char *profile;
-        uint16_t cmd;
+        uint16_t cmd, field;
         struct pmiwire_str value;
         const char *text;
     } cases[] = {
-        {NULL, PMIWIRE_V1_PUT, LITERAL("abc d"),
+        {NULL, PMIWIRE_V1_PUT, PMIWIRE_F_VALUE, LITERAL("abc d"),
          "put: value holds byte 0x20 at 3, which PMI-1 without fp-bytes cannot carry"},
-        {"any-server", PMIWIRE_V1_PUT, LITERAL("abc d"),
+        {"any-server", PMIWIRE_V1_PUT, PMIWIRE_F_VALUE, LITERAL("abc d"),
          "put: value holds byte 0x20 at 3, which PMI-1 without fp-bytes cannot carry"},
-        {"hydra-4.0", PMIWIRE_V2_KVS_PUT, LITERAL("a;"),
+        {"hydra-4.0", PMIWIRE_V2_KVS_PUT, PMIWIRE_F_VALUE, LITERAL("a;"),
          "kvs-put: value holds byte 0x3b at 1, which the profile \"hydra-4.0\" cannot carry"},
-        {"hydra-4.0", PMIWIRE_V2_KVS_PUT, LITERAL("a\0"),
+        {"hydra-4.0", PMIWIRE_V2_KVS_PUT, PMIWIRE_F_VALUE, LITERAL("a\0"),
          "kvs-put: value holds byte 0x00 at 1, which PMI-2 without fp-bytes cannot carry"},
-        {"mpich-main", PMIWIRE_V2_KVS_GET_RESPONSE, LITERAL(""),
+        {"mpich-main", PMIWIRE_V2_KVS_GET_RESPONSE, PMIWIRE_F_VALUE, LITERAL(""),
          "kvs-get-response: value is empty, which the profile \"mpich-main\" cannot carry"},
+        {"flux", PMIWIRE_V1_PUT, PMIWIRE_F_KEY, LITERAL(K64),
+         "put: key has 64 bytes, the profile \"flux\" carries 63"},
+        {"flux", PMIWIRE_V1_PUT, PMIWIRE_F_KEY, LITERAL("a=b"),
+         "put: key holds byte 0x3d at 1, which PMI-1 without fp-bytes cannot carry"},
+        {"flux", PMIWIRE_V1_PUT, PMIWIRE_F_KEY, LITERAL(""), "put: key is empty"},
     };
 
     for (size_t i = 0; i < N_OF(cases); i++) {
@@ -815,22 +842,29 @@ static void test_error_text(void **state)
 
         pmiwire_enc_begin(&e, buf, sizeof(buf), cases[i].cmd,
                           pmiwire_profile_find(cases[i].profile));
-        pmiwire_enc_str(&e, PMIWIRE_F_VALUE, cases[i].value);
+        pmiwire_enc_str(&e, cases[i].field, cases[i].value);
         assert_true(pmiwire_enc_end(&e, &err) < 0);
         assert_string_equal(err.text, cases[i].text);
-        assert_int_equal(err.field, PMIWIRE_F_VALUE);
+        assert_int_equal(err.field, cases[i].field);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_negotiation),     cmocka_unit_test(test_bad_escapes),
-        cmocka_unit_test(test_bad_answer),      cmocka_unit_test(test_other_fields),
-        cmocka_unit_test(test_node_attributes), cmocka_unit_test(test_rings),
-        cmocka_unit_test(test_mixed_job),       cmocka_unit_test(test_random),
-        cmocka_unit_test(test_profiles),        cmocka_unit_test(test_error_text),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_negotiation),
+        cmocka_unit_test(test_bad_escapes),
+        cmocka_unit_test(test_bad_answer),
+        cmocka_unit_test(test_other_fields),
+        cmocka_unit_test(test_spawn_repeats_preputs),
+        cmocka_unit_test(test_node_attributes),
+        cmocka_unit_test(test_rings),
+        cmocka_unit_test(test_mixed_job),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_profiles),
+        cmocka_unit_test(test_error_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,9 +219,16 @@ static const struct refusal refusals[] = {
     {PUT1, NULL, EXTRA, 0, "rc", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "cmd", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "mcmd", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "arg", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "argz", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "ar", "a", 0, 0},
+    {PUT1, NULL, EXTRA, 0, "info_", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "info_z", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "infokey", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "infoval", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "pp", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "ppz", "a", 0, PMIWIRE_ERESERVED},
+    {PUT1, NULL, EXTRA, 0, "preput_", "a", 0, PMIWIRE_ERESERVED},
     {PUT1, NULL, EXTRA, 0, "x", "", 0, PMIWIRE_EEMPTY},
     {PUT1, NULL, EXTRA, 0, "x", "a b", 0, PMIWIRE_ECHARS},
     {PUT1, NULL, EXTRA, 0, "x", "a;b", 0, PMIWIRE_ECHARS},
@@ -254,6 +261,7 @@ static void every_refusal(void **state)
         rc = pmiwire_enc_end(&e, &err);
         if (rc != (r->code ? r->code : -EINVAL))
             fail_msg("refusal %zu (%s): %ld", i, r->value, (long)rc);
+        assert_int_equal(err.offset, 0); /* there is no input */
         if (r->code && r->how == STR && r->cmd != 999 && r->cmd != 0)
             assert_true(err.code == r->code && err.field == r->field && err.command == r->cmd);
     }

@@ -16,6 +16,37 @@ static uint64_t frames(const struct world *w, uint32_t type)
 
 /* ---- Fence ---- */
 
+static int send_short(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+{
+    assert_true(bytes <= PMIWIRE_EXCHANGE_FRAME_BYTES);
+    return w_send(ctx, to, iov, n_iov, bytes);
+}
+
+/* Pairs of two lengths in turn, so that each is a run and takes a byte more than its record: a
+ * segment of as many records as a segment may have would not fit in a frame. */
+static void pairs_longer_than_records(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops};
+    static char text[133];
+    struct world w;
+
+    memset(text, 'v', 132);
+    ops.send = send_short;
+    w_init(&w, 2, 2, BLOCK, 1);
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < 1000; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "%04u", i);
+        w_put(&w, 0, key, text + i % 2 * 4, PMIWIRE_HINT_DENSE);
+    }
+    w_fence(&w);
+    assert_int_equal(w.nodes[1].n_done[PMIWIRE_COLL_FENCE], 1);
+    assert_int_equal(w.nodes[1].n_pairs, 1000);
+    w_fini(&w);
+}
+
 static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t frame_bytes,
                         size_t value_bytes)
 {
@@ -381,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fence_every_shape),
         cmocka_unit_test(fence_of_many_frames),
+        cmocka_unit_test(pairs_longer_than_records),
         cmocka_unit_test(fence_takes_one_frame_a_link),
         cmocka_unit_test(fence_is_a_barrier),
         cmocka_unit_test(fence_bytes),

@@ -18,6 +18,23 @@ static bool ok(int rc)
     return rc == 0 || rc == -ENOMEM;
 }
 
+/* A record ends with zeros, and with no byte of the memory that it is written to. */
+static void padded_records(void **state)
+{
+    for (size_t len = 0; len < 8; len++) {
+        const size_t bytes = pmiwire__record_bytes(1, len);
+        struct pmiwire__record rec;
+        char record[20];
+
+        memset(record, 'x', sizeof(record));
+        pmiwire__record_write(record, str("k"), (struct pmiwire_str){"1234567", len});
+        for (size_t i = 5 + len; i < sizeof(record); i++)
+            assert_int_equal(record[i], i < bytes ? 0 : 'x');
+        assert_int_equal(pmiwire__record_read(record, bytes, &rec), 0);
+        assert_int_equal(rec.bytes, bytes);
+    }
+}
+
 /* ---- frames ---- */
 
 static struct msg *frames[4096];
@@ -671,7 +688,7 @@ int main(void)
         cmocka_unit_test(made_up_frames),         cmocka_unit_test(answers_nobody_asked_for),
         cmocka_unit_test(a_limit_that_lies),      cmocka_unit_test(an_allgather_that_lies),
         cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
-        cmocka_unit_test(updates_do_not_pile_up),
+        cmocka_unit_test(updates_do_not_pile_up), cmocka_unit_test(padded_records),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

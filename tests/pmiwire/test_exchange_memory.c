@@ -227,13 +227,51 @@ static void enough(void **state)
     }
 }
 
+static uint32_t n_sent_to_last;
+
+/* The link to node 2 is always full. */
+static int send_full(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+{
+    n_sent_to_last += to == 2;
+    return w_send(ctx, to, iov, n_iov, bytes) || to == 2;
+}
+
+/* The last of a node's links gets one frame of a Fence each time that it is ready, too. */
+static void full_last_link(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops, .arity = 2, .max_frame_bytes = 4096};
+    static char text[3001];
+    uint32_t n_ready = 0;
+    struct world w;
+
+    memset(text, 't', 3000);
+    ops.send = send_full;
+    n_sent_to_last = 0;
+    w_init(&w, 3, 3, BLOCK, 1);
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < 10; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "key%u", i);
+        w_put(&w, 0, key, text, PMIWIRE_HINT_DENSE);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+    do {
+        w_run(&w);
+        assert_int_equal(n_sent_to_last, ++n_ready);
+        assert_int_equal(pmiwire_exchange_ready(w.nodes[0].x, 2), 0);
+    } while (w.nodes[2].n_done[PMIWIRE_COLL_FENCE] == 0);
+    assert_in_range(n_ready, 10, 12);
+    w_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fence),
-        cmocka_unit_test(an_allgather),
-        cmocka_unit_test(one_rank),
-        cmocka_unit_test(enough),
+        cmocka_unit_test(a_fence), cmocka_unit_test(an_allgather),   cmocka_unit_test(one_rank),
+        cmocka_unit_test(enough),  cmocka_unit_test(full_last_link),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

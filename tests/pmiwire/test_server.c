@@ -67,6 +67,8 @@ static void test_v2_session(void **state)
     ask(&h, 1,
         v2r("cmd=kvs-get;jobid=;srcid=-1;key=a;"), /* PMI2_KVS_Get(NULL, ...) of Slurm's client */
         v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=1 2;"));
+    ask(&h, 1, v2r("cmd=kvs-get;jobid=;srcid=;key=a;"),
+        v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=1 2;"));
     ask(&h, 1, v2("cmd=kvs-get;key=zz;thrid=0x7f;"),
         v2("cmd=kvs-get-response;thrid=0x7f;rc=0;found=FALSE;"));
     ask(&h, 1, v2("cmd=info-getjobattr;key=universeSize;"),
@@ -344,6 +346,9 @@ static void test_values_across_wires(void **state)
     ask(&h, 0, "cmd=put key=b value=a\\b\n", "cmd=put_result rc=0\n");
     assert_int_equal(say(&h, 1, v2("cmd=kvs-get;key=b;")), 0);
     assert_non_null(strstr(hear(&h, 1), "rc=6;errmsg=value holds byte 0x5c at 1,"));
+    ask(&h, 1, v2("cmd=kvs-put;key=b;value=a\\b;"), /* it could not read its own value */
+        v2("cmd=kvs-put-response;rc=6;errmsg=value holds byte 0x5c at 1, which the profile "
+           "\"mpich-main\" cannot carry;"));
     ask(&h, 2, v2r("cmd=kvs-get;key=b;"), v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=a\\b;"));
     h_stop(&h);
 }

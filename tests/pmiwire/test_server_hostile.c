@@ -378,6 +378,15 @@ static void test_stall(void **state)
     assert_int_equal(conn_error(h.c[0]), PMIWIRE_ESTALL);
     assert_string_equal(h.diag, "kvs_0 rank 0: client is silent in the middle of a message");
     assert_int_equal(conn_error(h.c[2]), 0);
+    h_accept(&h, 4, 1, 1);
+    init1(&h, 4);
+    ask(&h, 4, BARRIER, BARRIER_OK);
+    expect(&h, 2, BARRIER_OK); /* from here on it is in the middle of a message */
+    pmiwire_server_tick(h.s, 1300);
+    pmiwire_server_tick(h.s, 1399);
+    assert_int_equal(conn_error(h.c[2]), 0);
+    pmiwire_server_tick(h.s, 1400);
+    assert_int_equal(conn_error(h.c[2]), PMIWIRE_ESTALL);
     h_stop(&h);
 }
 

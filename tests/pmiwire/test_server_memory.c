@@ -134,11 +134,29 @@ static void test_table_that_cannot_grow(void **state)
     h_stop(&h);
 }
 
+/* A request that the server has no memory to decode gets an error, and the next one an answer. */
+static void test_no_room_to_decode(void **state)
+{
+    const char *put = v2r("cmd=kvs-put;key=b;value=x;;y;");
+    struct harness h;
+
+    h_init(&h);
+    h_start(&h, 1);
+    init2(&h, 0);
+    h.heap.fail_at = h.heap.n_calls + 1;
+    assert_int_equal(say(&h, 0, put), 0);
+    assert_non_null(strstr(hear(&h, 0), "cmd=kvs-put-response;rc=-1;errmsg="));
+    assert_int_equal(h.diag_code, -ENOMEM);
+    ask(&h, 0, put, v2r("cmd=kvs-put-response;rc=0;"));
+    h_stop(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failing_memory),
         cmocka_unit_test(test_table_that_cannot_grow),
+        cmocka_unit_test(test_no_room_to_decode),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

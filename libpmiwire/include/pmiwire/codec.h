@@ -89,8 +89,8 @@ struct pmiwire_decoder {
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: its offset in the buffer */
-    /** after an error: length of the bad message if its end is known: you may skip it and continue.
-     * 0: the end is unknown, so nothing behind it can be decoded */
+    /** after an error: length of the bad message if the buffer has all of it: you may skip it and
+     * continue. 0: the end is unknown, so nothing behind it can be decoded */
     size_t err_bytes;
     size_t need_bytes; /**< after pmiwire_decode() returned 0: fewest bytes to call it with */
     /** @private */

@@ -402,7 +402,7 @@ PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, 
 /**
  * @brief Get the rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
- * @param[out] why  PMIWIRE_GONE_*
+ * @param[out] why  PMIWIRE_GONE_*; untouched with -1
  * @return a rank of any node. If several are gone, it is one of them, and nodes may return
  *         different ones. -1: as far as this node knows, the collective in progress, or the next
  *         one, can complete
@@ -416,7 +416,7 @@ PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, u
  *
  * If the Get names a source, it is that rank. Otherwise it is the last rank that could have put the
  * key.
- * @param[out] why  PMIWIRE_GONE_*
+ * @param[out] why  PMIWIRE_GONE_*; untouched with -1
  * @return a rank; -1: no rank is the cause
  */
 PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t *why);

@@ -128,7 +128,7 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
     pmiwire__enter(s);
     if (c->state == PMIWIRE_CONN_INITED)
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended between init and finalize");
-    else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->spawn.total))
+    else if (waiting_bytes(c) || c->spawn.total) /* a failed connection has neither */
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended in the middle of a message");
     if (!c->closed) { /* the callback may have closed it too */
         gone = ends_rank(c);
@@ -317,19 +317,14 @@ static size_t serve_input(struct pmiwire_conn *c, const char *p, size_t n)
         struct pmiwire_msg msg;
         ssize_t k;
 
-        if (c->skip) {
-            size_t take = c->skip < n - used ? c->skip : n - used;
-
-            c->skip -= take;
-            used += take;
-        }
         if (used == n)
             break;
         k = decode_message(c, p + used, n - used, &msg);
         if (k == 0)
             break;
         if (k < 0) {
-            used += pmiwire__handle_broken(c, (int)k, &msg, n - used);
+            pmiwire__handle_broken(c, (int)k, &msg);
+            used += c->dec.err_bytes; /* 0: the connection has failed */
             continue;
         }
         c->s->stats.n_messages++;
@@ -513,8 +508,7 @@ static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
     while (pmiwire__linked(&seen)) {
         struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, seen.next);
         bool live = c->state != PMIWIRE_CONN_FAILED;
-        bool mid = live && c->pend == PMIWIRE__PEND_NONE &&
-                   (waiting_bytes(c) || c->skip || c->spawn.total);
+        bool mid = live && c->pend == PMIWIRE__PEND_NONE && (waiting_bytes(c) || c->spawn.total);
         bool unread = live && c->out.len > c->out.off;
 
         pmiwire__unlink(&c->all);

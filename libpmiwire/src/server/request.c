@@ -631,33 +631,24 @@ static void refuse_malformed(struct pmiwire_conn *c, uint16_t cmd, const struct 
     pmiwire__reply_unknown(c, msg->wire, msg->cmd);
 }
 
-size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
-                              size_t have)
+void pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
     const uint16_t cmd = desc && !desc->is_reply ? desc->id : 0;
-    size_t skip = c->dec.err_bytes;
     struct pmiwire_error err;
 
     pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
     if (code == PMIWIRE_ENOEQ && cmd == PMIWIRE_V1_PUT)
         snprintf(err.text + strlen(err.text), sizeof(err.text) - strlen(err.text),
                  ": PMI-1 without fp-bytes cannot carry byte 0x20");
-    if (skip == 0 || (!desc && !pmiwire__is_name(msg->cmd, 0))) {
+    if (c->dec.err_bytes == 0 || (!desc && !pmiwire__is_name(msg->cmd, 0))) {
         c->s->stats.n_bad++;
         pmiwire__fail(c, code, err.text);
-        return have;
+        return;
     }
     c->s->stats.n_messages++;
     c->thrid_len = 0;
     refuse_malformed(c, cmd, msg, code, PMIWIRE_F_NONE, err.text);
-    if (!pmiwire__alive(c))
-        return have;
-    if (skip > have) {
-        c->skip = skip - have;
-        skip = have;
-    }
-    return skip;
 }
 
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,

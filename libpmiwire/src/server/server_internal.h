@@ -231,7 +231,6 @@ struct pmiwire_conn {
 
     struct pmiwire_decoder dec;
     struct pmiwire__buf in, out;
-    size_t skip; /* bytes of a refused message still to come */
     uint64_t in_stamp, out_stamp;
 
     uint64_t token;                           /* of the request that waits, 0 none */
@@ -471,9 +470,8 @@ struct pmiwire__req {
 /* request.c: serve one decoded message. */
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
                      size_t raw_len);
-/* Answers a message that could not be decoded. Returns how many of the received bytes to skip. */
-size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
-                              size_t have);
+/* Answers a message that could not be decoded, or fails the connection. */
+void pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg);
 
 /* names.c */
 void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what);
