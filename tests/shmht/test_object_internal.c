@@ -87,7 +87,7 @@ static void test_remembers(void **state)
 static uint64_t n_pages(void)
 {
     FILE *f = fopen("/proc/self/statm", "re");
-    unsigned long long n;
+    unsigned long long n = 0;
 
     assert_true(f && fscanf(f, "%llu", &n) == 1);
     fclose(f);
