@@ -223,7 +223,7 @@ int shmht_writer_publish(struct shmht_writer *w)
         return rc;
     n_lines = 2 * (present_table(w) >> 32);
     (void)table_place(w, n_lines, &end);
-    if (w->entries > table_limit(w, n_lines) || n_lines > UINT32_MAX || end > w->object.max_bytes)
+    if (w->entries > table_limit(w, n_lines) || end > w->object.max_bytes)
         n_lines = table_lines(w->entries, w->max_load_percent);
     rc = replace_table(w, n_lines);
     if (rc < 0)

@@ -3,6 +3,7 @@
 #ifndef TESTS_SHMHT_COMMON_H
 #define TESTS_SHMHT_COMMON_H
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,16 @@ static inline uint64_t mix(uint64_t x)
 static inline uint64_t next_random(uint64_t *state)
 {
     return mix(*state += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* Open descriptors, to find one that a call has left open. */
+static inline int n_fds(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
 }
 
 /* A key of 16 bytes from a number, as in the paper. */

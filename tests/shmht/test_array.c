@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../heap.h"
 #include "cm.h"
@@ -79,8 +85,87 @@ static void test_array_handles(void **state)
     assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), &how, &r, NULL),
                      SHMHT_EKIND);
     assert_int_equal(heap.n_live, 1);
+    heap.fail_at = heap.n_calls + 1;
+    assert_int_equal(shmht_array_attach(NULL, shmht_array_share(a, NULL), &how, &r, NULL), -ENOMEM);
     shmht_array_destroy(a);
+    heap.fail_at = heap.n_calls + 1;
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), -ENOMEM);
     assert_int_equal(heap.n_live, 0);
+}
+
+/* An array of one rank, and headers that contradict themselves. */
+static void test_sizes_refused(void **state)
+{
+    static const struct {
+        uint64_t n_ranks, stride;
+        int rc;
+        const char *what;
+    } sizes[] = {
+        {1, 8, 0, NULL},
+        {504, 8, 0, NULL}, /* with their bits they end before byte 8192 */
+        {505, 8, SHMHT_ECORRUPT, "n_ranks"},
+        {0, 8, SHMHT_ECORRUPT, "n_ranks"},
+        {UINT64_MAX, 8, SHMHT_ECORRUPT, "n_ranks"},
+        {SHMHT_MAX_REGION_BYTES + 1, 1, SHMHT_ECORRUPT, "n_ranks"},
+        {1, 0, SHMHT_ECORRUPT, "stride_bytes"},
+        {1, SHMHT_MAX_STRIDE_BYTES, SHMHT_ECORRUPT, "n_ranks"},
+        {1, SHMHT_MAX_STRIDE_BYTES + 1, SHMHT_ECORRUPT, "stride_bytes"},
+    };
+    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 1, .stride_bytes = 8};
+    struct shmht_reader_opts how = {.size = sizeof(how), .flags = SHMHT_UNSEALED};
+    int fd = memfd_create("shmht-test", MFD_CLOEXEC), status;
+    struct shmht_array *a, *r;
+    struct shmht_info_array info;
+    struct shmht_bytes value;
+    struct shmht_error err;
+    uint64_t *h;
+    pid_t pid;
+
+    assert_true(fd >= 0 && ftruncate(fd, 8192) == 0);
+    h = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(h != MAP_FAILED);
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
+    assert_int_equal(shmht_array_put(a, 0, "12345678", 8), 0);
+    assert_int_equal(pread(shmht_array_share(a, NULL), h, 8192, 0), 8192);
+    shmht_array_destroy(a);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        h[5] = sizes[i].n_ranks; /* LAYOUT.md */
+        h[6] = sizes[i].stride;
+        assert_int_equal(shmht_array_attach(NULL, fd, &how, &r, &err), sizes[i].rc);
+        if (sizes[i].rc != 0) {
+            assert_string_equal(err.what, sizes[i].what);
+            continue;
+        }
+        assert_int_equal(shmht_array_get(r, sizes[i].n_ranks, &value), SHMHT_ERANK);
+        shmht_array_detach(r);
+    }
+    /* Another process keeps changing the stride while this one attaches. */
+    h[5] = 1;
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        volatile uint64_t *stride = &h[6];
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            *stride = 8;
+            *stride = 0;
+        }
+    }
+    for (int i = 0; i < 5000; i++) {
+        if (shmht_array_attach(NULL, fd, &how, &r, NULL) != 0)
+            continue;
+        shmht_array_query(r, &info);
+        shmht_array_detach(r);
+        if (info.stride_bytes != 8) {
+            kill(pid, SIGKILL);
+            fail_msg("round %d: an array of %d bytes", i, (int)info.stride_bytes);
+        }
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    munmap(h, 8192);
+    close(fd);
 }
 
 static void test_options(void **state)
@@ -153,9 +238,8 @@ static void test_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_array),
-        cmocka_unit_test(test_array_handles),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_array),         cmocka_unit_test(test_array_handles),
+        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_options),
         cmocka_unit_test(test_size),
     };
 

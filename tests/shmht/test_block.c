@@ -45,14 +45,15 @@ static void test_export(void **state)
     assert_memory_equal(buf, expected, first);
     assert_int_equal(export_from(w, &it, buf, sizeof(buf)), 0);
 
-    assert_int_equal(shmht_put(w, long_key, sizeof(long_key), "", 0), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_put(w, long_key, sizeof(long_key), "long", 4), SHMHT_PUT_NEW);
     block_begin(&b, expected, sizeof(expected));
-    block_add(&b, long_key, sizeof(long_key), "", 0);
+    block_add(&b, long_key, sizeof(long_key), "long", 4);
     assert_int_equal(export_from(w, &it, buf, sizeof(buf)), block_end(&b));
     assert_memory_equal(buf, expected, b.used);
     copy = make(1 << 20, SHMHT_DUP_REPLACE);
     assert_int_equal(shmht_writer_merge(copy, buf, b.used, NULL), 0);
     assert_int_equal(shmht_get(shmht_writer_view(copy), long_key, sizeof(long_key), &value), 0);
+    assert_true(value.len == 4 && memcmp(value.ptr, "long", 4) == 0);
     shmht_writer_destroy(copy);
 
     block_begin(&b, buf, sizeof(buf)); /* no pair at all */
@@ -210,6 +211,17 @@ static void test_all_or_nothing(void **state)
     }
     shmht_reader_stats(shmht_writer_view(w), &s2);
     assert_true(s.slots == s2.slots && s.total_bytes == s2.total_bytes && s2.entries == 2500);
+    assert_int_equal(s.table_grows, 1); /* for all of them at once */
+    shmht_writer_destroy(w);
+
+    w = make(256 << 10, SHMHT_DUP_REPLACE); /* which has free bytes, and 56 entries fit its table */
+    block_begin(&b, buf, sizeof(buf));
+    for (int i = 0; i < 50; i++)
+        block_add(&b, &i, sizeof(i), text, 4);
+    for (int again = 0; again < 2; again++)
+        assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), NULL), 0);
+    shmht_reader_stats(shmht_writer_view(w), &s);
+    assert_true(s.entries == 50 && s.table_grows == 0);
     shmht_writer_destroy(w);
 }
 

@@ -207,6 +207,35 @@ static void test_full_merge(void **state)
     shmht_writer_destroy(w);
 }
 
+/* A merge whose records fit, while the table of all pairs does not, changes nothing. */
+static void test_merge_all_or_nothing(void **state)
+{
+    static unsigned char buf[1 << 20];
+    unsigned char value[32];
+    int n_full = 0;
+    char key[16];
+
+    for (uint64_t n = 700; n < 1175; n += 25) {
+        struct shmht_writer *w = create(64 << 10, 8, NULL);
+        struct block b;
+        int rc;
+
+        block_begin(&b, buf, sizeof(buf));
+        for (uint64_t i = 0; i < n; i++) {
+            key16(key, i);
+            fill32(value, i, 1);
+            block_add(&b, key, sizeof(key), value, sizeof(value));
+        }
+        rc = shmht_writer_merge(w, buf, block_end(&b), NULL);
+        assert_true(rc == 0 || rc == SHMHT_EFULL);
+        n_full += rc != 0;
+        assert_int_equal(stats_of(w).entries, rc == 0 ? n : 0);
+        assert_int_equal(shmht_writer_publish(w), 0);
+        shmht_writer_destroy(w);
+    }
+    assert_in_range(n_full, 2, 18); /* both occur */
+}
+
 /* Merges wait too; a compaction publishes. */
 static void test_merge(void **state)
 {
@@ -266,7 +295,7 @@ static void test_kept_name(void **state)
 /* ---- every allocation fails in turn, and all memory is freed ---- */
 
 static struct {
-    uint64_t n, fails_at;
+    uint64_t n, fails_at, last_bytes;
     int64_t blocks;
 } heap;
 
@@ -275,6 +304,7 @@ static void *heap_realloc(void *ctx, void *p, size_t n)
     if (heap.n++ == heap.fails_at)
         return NULL;
     heap.blocks += p == NULL;
+    heap.last_bytes = n;
     return realloc(p, n);
 }
 
@@ -316,6 +346,25 @@ static void test_memory(void **state)
     } while (fails_at++ < heap.n);
 }
 
+/* A private table takes at most 12 bytes an entry from the moment it grows. */
+static void test_private_bytes(void **state)
+{
+    const struct shmht_allocator a = {heap_realloc, heap_free, NULL};
+    struct shmht_writer *w;
+    uint64_t n;
+
+    memset(&heap, 0, sizeof(heap));
+    heap.fails_at = UINT64_MAX;
+    w = create(MAX_BYTES, 56, &a);
+    for (uint64_t i = 0; i < N; i++) {
+        n = heap.n;
+        assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
+        if (i > 1000 && heap.n > n)
+            assert_in_range(heap.last_bytes, 9 * i, 12 * i);
+    }
+    shmht_writer_destroy(w);
+}
+
 /* Room for this many in advance: one private table, or one that readers see, and no further one. */
 static void test_reserve(void **state)
 {
@@ -354,11 +403,18 @@ static void test_reserve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_who_finds_what),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_same_value),
-        cmocka_unit_test(test_full),       cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_full_merge), cmocka_unit_test(test_kept_name),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_who_finds_what),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_same_value),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_full_merge),
+        cmocka_unit_test(test_kept_name),
+        cmocka_unit_test(test_merge_all_or_nothing),
+        cmocka_unit_test(test_private_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,21 @@ static void test_fnv1a(void **state)
     assert_true(hash == 0x85944171f73967e8ULL);
 }
 
+/* The hash_check of layout 1: the hash of a text, XORed with the rotated hash of its first 8 bytes.
+ * With another formula this build and others would refuse each other's tables. */
+static void test_check(void **state)
+{
+    static const char text[] = "libshmht layout 1";
+    uint64_t all, first, check;
+
+    for (uint64_t seed = 0; seed < 64; seed++) { /* the upper bit of `first` is set for some */
+        assert_int_equal(shmht__hash(SHMHT_HASH_XXH3, text, 17, seed, &all), 0);
+        assert_int_equal(shmht__hash(SHMHT_HASH_XXH3, text, 8, seed, &first), 0);
+        assert_int_equal(shmht__hash_check(SHMHT_HASH_XXH3, NULL, seed, &check), 0);
+        assert_true((check ^ all) == shmht__rotl(first, 1));
+    }
+}
+
 static void test_unknown(void **state)
 {
     uint64_t hash = 5;
@@ -85,9 +100,8 @@ static void test_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xxh3_known),
-        cmocka_unit_test(test_xxh3_reference),
-        cmocka_unit_test(test_fnv1a),
+        cmocka_unit_test(test_xxh3_known), cmocka_unit_test(test_xxh3_reference),
+        cmocka_unit_test(test_fnv1a),      cmocka_unit_test(test_check),
         cmocka_unit_test(test_unknown),
     };
 

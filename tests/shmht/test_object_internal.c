@@ -39,6 +39,130 @@ static void test_memory_freed(void **state)
     shmht_writer_destroy(w);
 }
 
+/* Compacting a named object that another process has changed fails, and leaves nothing open. */
+static void test_compact_changed(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_writer *w, *next;
+    struct shmht_stats s;
+    uint64_t empty;
+    int fds;
+
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    empty = w->top;
+    for (uint64_t i = 0; i < 40; i++)
+        assert_int_equal(shmht_put(w, &i, sizeof(i), "v", 1), SHMHT_PUT_NEW);
+    fds = n_fds();
+    for (int i = 0; i < 2; i++) { /* a log of no record, or of the first ones */
+        atomic_store(&w->header->top, empty + (uint64_t)i * 10 * 16);
+        assert_int_equal(shmht_writer_compact(w, NULL, &next, NULL), SHMHT_ECORRUPT);
+        assert_int_equal(n_fds(), fds);
+        shmht_reader_stats(shmht_writer_view(w), &s);
+        assert_int_equal(s.superseded, 0);
+    }
+    shmht_writer_destroy(w);
+}
+
+/* After growth the next Get keeps the new table, so that later Gets need not check it. */
+static void test_remembers(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_bytes value;
+    struct shmht_reader *r;
+    struct shmht_writer *w;
+
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL), 0);
+    for (uint64_t i = 0; i < 1000; i++) {
+        assert_int_equal(shmht_put(w, &i, sizeof(i), "v", 1), SHMHT_PUT_NEW);
+        assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
+        assert_true(atomic_load(&r->table)->table == atomic_load(&w->header->table));
+    }
+    assert_int_equal(r->n_tables, 1 + atomic_load(&w->header->table_grows));
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+}
+
+/* Pages of address space. */
+static uint64_t n_pages(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long long n = 0;
+
+    assert_true(f && fscanf(f, "%llu", &n) == 1);
+    fclose(f);
+    return n;
+}
+
+/* A mapping is aligned for 2 MB pages, and leaves no address space behind. */
+static void test_map(void **state)
+{
+    static const uint64_t sizes[] = {1, HUGE_BYTES, 5 * HUGE_BYTES / 2 + 1, 3 * HUGE_BYTES};
+    int fd = memfd_create("shmht-test", MFD_CLOEXEC);
+    uint64_t bytes, before = n_pages();
+
+    assert_true(fd >= 0);
+    for (int i = 0; i < 200; i++) {
+        uint64_t size = sizes[i % 4];
+        unsigned char *base;
+
+        assert_int_equal(shmht__map(fd, size, PROT_READ, &base, &bytes), 0);
+        assert_int_equal(bytes, align_up(size, PAGE_BYTES));
+        assert_true(size < HUGE_BYTES || (uintptr_t)base % HUGE_BYTES == 0);
+        assert_int_equal(munmap(base, bytes), 0);
+    }
+    assert_true(n_pages() < before + 8 * HUGE_BYTES / PAGE_BYTES);
+    close(fd);
+}
+
+/* 2 MB pages: counted up to the first that the kernel refuses, whose errno is kept. */
+static void test_collapse(void **state)
+{
+    const int collapse = 25; /* MADV_COLLAPSE */
+    unsigned char *all =
+        mmap(NULL, 8 * HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *base;
+    uint64_t huge = 0;
+    int32_t code = 0;
+
+    assert_true(all != MAP_FAILED);
+    base = (unsigned char *)align_up((uintptr_t)all, HUGE_BYTES) + 2 * HUGE_BYTES;
+    munmap(all, (size_t)(base - all));
+    munmap(base + 3 * HUGE_BYTES, (size_t)(all - base) + 5 * HUGE_BYTES);
+    memset(base, 1, 3 * HUGE_BYTES);
+    assert_int_equal(shmht__collapse(base, 3 * HUGE_BYTES, 4 * HUGE_BYTES, &huge, &code), -1);
+    assert_true(huge == 0 && madvise(base + 3 * HUGE_BYTES, HUGE_BYTES, collapse) != 0);
+    assert_int_equal(code, errno);
+    if (madvise(base, 3 * HUGE_BYTES, collapse) == 0) {
+        assert_int_equal(shmht__collapse(base, 1, 3 * HUGE_BYTES - 1, &huge, &code), 0);
+        assert_int_equal(huge, HUGE_BYTES);
+        assert_int_equal(shmht__collapse(base, 0, 5 * HUGE_BYTES, &huge, &code), -1);
+        assert_int_equal(huge, 4 * HUGE_BYTES);
+    } else {
+        printf("no 2 MB pages here: %s\n", strerror(errno));
+    }
+    munmap(base, 3 * HUGE_BYTES);
+}
+
+/* Where standard input has been closed, the descriptor for readers may be 0. */
+static void test_descriptor_0(void **state)
+{
+    const int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
+    struct shmht__object o;
+
+    assert_int_equal(shmht__object_create(&o, NULL, 0, 1 << 20, 0), 0);
+    close(0);
+    errno = ENOENT; /* of an earlier call */
+    assert_int_equal(shmht__object_publish(&o, 0), 0);
+    assert_int_equal(o.ro_fd, 0);
+    shmht__object_close(&o, 1);
+    assert_true(fcntl(0, F_GETFD) < 0);
+    if (input >= 0) {
+        dup2(input, 0);
+        close(input);
+    }
+}
+
 /* A writer killed between two stores leaves a record in the log that no slot refers to. */
 static void leave_interrupted_put(struct shmht_writer *w)
 {
@@ -345,7 +469,9 @@ int main(void)
         cmocka_unit_test(test_memory_freed),  cmocka_unit_test(test_interrupted_put),
         cmocka_unit_test(test_turns_hostile), cmocka_unit_test(test_cap_flips),
         cmocka_unit_test(test_beyond_4g),     cmocka_unit_test(test_bad_skips),
-        cmocka_unit_test(test_no_free_slot),
+        cmocka_unit_test(test_no_free_slot),  cmocka_unit_test(test_compact_changed),
+        cmocka_unit_test(test_remembers),     cmocka_unit_test(test_map),
+        cmocka_unit_test(test_collapse),      cmocka_unit_test(test_descriptor_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
 /* One process: every call, every limit at, below and above, every policy, statistics, iteration. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -164,6 +163,10 @@ static void test_get_many(void **state)
         }
         assert_true(n == 200 || values[n].len == SIZE_MAX); /* nothing behind */
     }
+    keys[0] = (struct shmht_bytes){long_key, SHMHT_MAX_KEY_BYTES};
+    assert_int_equal(shmht_get_many(r, keys, 1, values), 0);
+    keys[0].len++;
+    assert_int_equal(shmht_get_many(r, keys, 1, values), SHMHT_EKEYLEN);
     keys[40].len = 0;
     keys[50] = (struct shmht_bytes){long_key, sizeof(long_key)};
     assert_int_equal(shmht_get_many(r, keys, 200, values), SHMHT_EKEYLEN);
@@ -269,7 +272,8 @@ static void test_hashes(void **state)
 {
     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
     struct shmht_reader_opts how = {.size = sizeof(how)};
-    struct shmht_bytes value;
+    struct shmht_bytes value, alike = {"12345678abcd12345678", 20};
+    unsigned char long_key[20] = {0};
     struct shmht_writer *w;
     struct shmht_reader *r;
     uint64_t i;
@@ -278,10 +282,14 @@ static void test_hashes(void **state)
     opts.hash_id = SHMHT_HASH_FNV1A;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     r = attach(w);
-    for (i = 0; i < 1000; i++)
-        assert_int_equal(shmht_put(w, &i, 1 + i % 8 + (i > 255 && i % 8 == 0), "v", 1) < 0, 0);
-    for (i = 0; i < 1000; i++)
-        assert_int_equal(shmht_get(r, &i, 1 + i % 8 + (i > 255 && i % 8 == 0), &value), 0);
+    for (i = 0; i < 1000; i++) {
+        memcpy(long_key, &i, sizeof(i));
+        assert_int_equal(shmht_put(w, long_key, 1 + i % 20, "v", 1) < 0, 0);
+    }
+    for (i = 0; i < 1000; i++) {
+        memcpy(long_key, &i, sizeof(i));
+        assert_int_equal(shmht_get(r, long_key, 1 + i % 20, &value), 0);
+    }
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 
@@ -316,6 +324,10 @@ static void test_hashes(void **state)
     assert_int_equal(shmht_put(w, &i, sizeof(i), "v", 1), SHMHT_PUT_NEW);
     assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
     assert_int_equal(shmht_put(w, "other", 5, "v", 1), 0);
+    /* one hash, and the same bytes at both ends */
+    assert_int_equal(shmht_put(w, "12345678efgh12345678", 20, "v", 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_get(r, alike.ptr, alike.len, &value), SHMHT_ENOENT);
+    assert_int_equal(shmht_get_many(r, &alike, 1, &value), 0);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 }
@@ -420,6 +432,12 @@ static void test_options(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w, &err), 0);
     assert_int_equal(err.code, 5); /* written on failure alone */
     shmht_writer_destroy(w);
+    for (opts.max_load_percent = 10; opts.max_load_percent <= 90; opts.max_load_percent += 80) {
+        opts.expected_entries = 1;
+        assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+        shmht_reader_detach(attach(w));
+        shmht_writer_destroy(w);
+    }
     shmht_writer_destroy(NULL);
     shmht_reader_detach(NULL);
 }
@@ -478,15 +496,6 @@ static void count_free(void *ctx, void *ptr)
 
     c->live--;
     free(ptr);
-}
-
-static int n_fds(void)
-{
-    int n = 0;
-
-    for (int fd = 0; fd < 256; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
 }
 
 /* Every allocation failing in turn: an error, and nothing left open or allocated. */
