@@ -274,6 +274,24 @@ static void duplicates(void **state)
     free(big);
 }
 
+/* Seven levels of ids below 4: no map takes more than its bits and 64 bytes. */
+static void few_bits_a_rank(void **state)
+{
+    struct rankmap_opts allow = {.size = sizeof(allow), .flags = RANKMAP_ALLOW_DUPLICATES};
+    uint32_t ids[400];
+
+    for (uint32_t r = 0; r < 400; r++)
+        ids[r] = r / 2 % 2 + r / 8 % 2 + r / 32 % 2;
+    for (uint32_t n = 64; n <= 400; n++) {
+        struct rankmap *map = NULL;
+
+        assert_int_equal(rankmap_from_ids32(ids, n, &allow, &map, NULL), 0);
+        assert_ids(map, ids, n);
+        assert_true(bytes_of(map) <= (2 * n + 7) / 8 + 64);
+        rankmap_unref(map);
+    }
+}
+
 static void edges(void **state)
 {
     struct rankmap *empty = affine(7, 3, 0), *one = affine(7, 3, 1), *made;
@@ -627,16 +645,27 @@ static void phased_grids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),          cmocka_unit_test(formulas),
-        cmocka_unit_test(bad_parameters), cmocka_unit_test(largest),
-        cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
-        cmocka_unit_test(hostile_ids),    cmocka_unit_test(interleaved_ranges),
-        cmocka_unit_test(details),        cmocka_unit_test(negative_ints),
-        cmocka_unit_test(duplicates),     cmocka_unit_test(edges),
-        cmocka_unit_test(described),      cmocka_unit_test(explained),
-        cmocka_unit_test(bulk),           cmocka_unit_test(every_form_at_every_base),
-        cmocka_unit_test(phased_grids),   cmocka_unit_test(far_blocks),
-        cmocka_unit_test(size_of_info),   cmocka_unit_test(far_phase),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(bad_parameters),
+        cmocka_unit_test(largest),
+        cmocka_unit_test(too_many_ranks),
+        cmocka_unit_test(wide_ids),
+        cmocka_unit_test(hostile_ids),
+        cmocka_unit_test(interleaved_ranges),
+        cmocka_unit_test(details),
+        cmocka_unit_test(negative_ints),
+        cmocka_unit_test(duplicates),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(described),
+        cmocka_unit_test(explained),
+        cmocka_unit_test(bulk),
+        cmocka_unit_test(every_form_at_every_base),
+        cmocka_unit_test(phased_grids),
+        cmocka_unit_test(far_blocks),
+        cmocka_unit_test(size_of_info),
+        cmocka_unit_test(far_phase),
+        cmocka_unit_test(few_bits_a_rank),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
