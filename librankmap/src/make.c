@@ -6,19 +6,22 @@
 #include "internal.h"
 
 #define TWIN_RANGES 1024u /* up to this many ranges, an error names two that share an id */
+/* more ranks take more in a table than in a formula: seven levels may have 2 bits a rank, eight
+ * have 3 */
+#define TABLE_RANKS 384u
 
 /* Keeps a table instead of a shape if that is smaller: many levels with few ranks. */
 static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankmap **out)
 {
     size_t bytes = rankmap__model_bytes(map);
-    uint64_t min, max, scratch[BLOCK];
+    uint64_t min, max, scratch[TABLE_RANKS];
     struct ids ids = {.a64 = scratch, .n = map->n};
     struct make made = *mk;
     struct rankmap *packed = NULL;
     int rc;
 
     made.distinct = map->flags & MAP_DISTINCT;
-    if (map->n_levels >= 3 && map->n <= BLOCK) {
+    if (map->n_levels >= 3 && map->n <= TABLE_RANKS) {
         unsigned bits;
 
         rankmap__bounds(map, &min, &max);

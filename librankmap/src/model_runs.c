@@ -237,7 +237,7 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
     if (n <= mk->max_check)
         limit = min_u64(limit, n + 4 * k);
     for (size_t i = 0; i < k; i++)
-        if (p[i].n > 1 && p[i].stride == 0)
+        if (p[i].stride == 0) /* of a single rank it is 1: join_pieces() */
             return 0;
     if (k < 2)
         return 1;
@@ -270,10 +270,10 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
  * first and the last piece may be shorter. */
 static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 {
-    uint64_t count = k > 2 ? p[1].n : p[0].n > p[1].n ? p[0].n : p[1].n, missing = count - p[0].n;
+    uint64_t count = max_u64(p[0].n, p[1].n), missing = count - p[0].n;
     int64_t stride = count > 1 ? (p[1].n > 1 ? p[1].stride : p[0].stride) : 1, step, start;
 
-    if (p[0].n > count || p[k - 1].n > count)
+    if (p[k - 1].n > count)
         return false;
     start = p[0].first - (int64_t)missing * stride;
     step = p[1].first - start;

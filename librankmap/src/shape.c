@@ -155,7 +155,7 @@ static int check_strides(const struct shape *shape)
         uint64_t top = is_last ? (shape->phi + shape->n - 1) / weight : shape->level[i].count - 1;
         uint64_t stride = abs_i64(shape->level[i].stride), sum;
 
-        if (top > 0 && (__builtin_mul_overflow(stride, top, &sum) || sum >= (uint64_t)STRIDE_LIMIT))
+        if (__builtin_mul_overflow(stride, top, &sum) || sum >= (uint64_t)STRIDE_LIMIT)
             return RANKMAP_ERANGE;
         weight *= is_last ? 1 : shape->level[i].count;
     }

@@ -138,6 +138,35 @@ static void tags_and_escapes(void **state)
     rankmap_av_destroy(av);
 }
 
+/* A table of escapes has two equal copies, and is at most half full: 16 slots are enough for 8. */
+static void tables_of_escapes(void **state)
+{
+    struct rankmap_av *av = av_new(8, 100, 1);
+    uint64_t without, table;
+    uint32_t last;
+
+    group_add(av, 30);
+    group_add(av, 30);
+    last = group_add(av, 10).id;
+    without = info_of(av).bytes;
+    assert_int_equal(rankmap_av_set(av, 0, 1, 0), 0);
+    table = info_of(av).bytes - without;
+    assert_true(table >= 16 * 24 && table < 17 * 24 + 100);
+    for (uint64_t id = 1; id < 7; id++)
+        assert_int_equal(rankmap_av_set(av, id, 2 * id + 1, 0), 0);
+    assert_int_equal(info_of(av).bytes, without + table);
+    assert_int_equal(rankmap_av_group_retire(av, last), 0); /* fills the second copy */
+    without -= UINT64_C(10) * 8;
+    assert_int_equal(info_of(av).bytes, without + 2 * table);
+    assert_int_equal(rankmap_av_set(av, 7, 15, 0), 0);
+    assert_int_equal(info_of(av).bytes, without + 2 * table);
+    assert_int_equal(rankmap_av_set(av, 8, 17, 0), 0);
+    assert_int_equal(info_of(av).bytes, without + 3 * table + UINT64_C(16) * 24);
+    for (uint64_t id = 0; id < 9; id++)
+        has(av, id, 2 * id + 1, 0);
+    rankmap_av_destroy(av);
+}
+
 /* The paper's own case: one bit, two transports. */
 static void one_tag_bit(void **state)
 {
@@ -422,17 +451,12 @@ static void size_of_info(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_options),
-        cmocka_unit_test(widths),
-        cmocka_unit_test(tags_and_escapes),
-        cmocka_unit_test(one_tag_bit),
-        cmocka_unit_test(implicit),
-        cmocka_unit_test(groups),
-        cmocka_unit_test(no_group),
-        cmocka_unit_test(many_groups),
-        cmocka_unit_test(flat_ids),
-        cmocka_unit_test(readers),
-        cmocka_unit_test(changes_are_bounded),
+        cmocka_unit_test(bad_options),      cmocka_unit_test(widths),
+        cmocka_unit_test(tags_and_escapes), cmocka_unit_test(tables_of_escapes),
+        cmocka_unit_test(one_tag_bit),      cmocka_unit_test(implicit),
+        cmocka_unit_test(groups),           cmocka_unit_test(no_group),
+        cmocka_unit_test(many_groups),      cmocka_unit_test(flat_ids),
+        cmocka_unit_test(readers),          cmocka_unit_test(changes_are_bounded),
         cmocka_unit_test(size_of_info),
     };
 

@@ -189,8 +189,8 @@ static void low_part_of_wide_table(void **state)
     rankmap_unref(table);
 }
 
-/* Eight levels whose strides do not nest: the index does not search them, which would take
- * thousands of steps. */
+/* Three and eight levels whose strides do not nest: the index does not search them, which would
+ * take thousands of steps. */
 static void index_of_strides_that_do_not_nest(void **state)
 {
     static const uint64_t prime[8] = {100003, 100019, 100043, 100049,
@@ -203,16 +203,18 @@ static void index_of_strides_that_do_not_nest(void **state)
 
     for (uint32_t i = 0; i < 8; i++)
         levels[i] = (struct rankmap_level){(int64_t)(prime[i] * 1000 + 131 * i * i * i * i), 4};
-    assert_int_equal(make_layout(0, levels, 8, 0, 1 << 15, NULL, &map), 0);
-    assert_int_equal(kind_of(map), RANKMAP_MD);
-    assert_int_equal(rankmap_index_create(map, &allocator, &index), 0);
-    assert_true(counter.n_bytes >= 8u << 15);
-    for (uint32_t r = 0; r < 1 << 15; r++)
-        assert_int_equal(rankmap_index_rank(index, rankmap_id(map, r)), r);
-    assert_int_equal(rankmap_index_rank(index, 1), RANKMAP_ENOENT);
-    assert_int_equal(rankmap_rank(map, rankmap_id(map, 31000)), 31000);
-    rankmap_index_destroy(index);
-    rankmap_unref(map);
+    for (uint32_t n_levels = 3; n_levels <= 8; n_levels += 5) {
+        assert_int_equal(make_layout(0, levels, n_levels, 0, 1 << 15, NULL, &map), 0);
+        assert_int_equal(kind_of(map), RANKMAP_MD);
+        assert_int_equal(rankmap_index_create(map, &allocator, &index), 0);
+        assert_true(counter.n_bytes >= 8u << 15);
+        for (uint32_t r = 0; r < 1 << 15; r++)
+            assert_int_equal(rankmap_index_rank(index, rankmap_id(map, r)), r);
+        assert_int_equal(rankmap_index_rank(index, 1), RANKMAP_ENOENT);
+        assert_int_equal(rankmap_rank(map, rankmap_id(map, 31000)), 31000);
+        rankmap_index_destroy(index);
+        rankmap_unref(map);
+    }
 }
 
 /* parent B(o,b,s,t,φ), child o + s·r: whether it is regular, by the rule on gcd and remainder. */
@@ -280,6 +282,45 @@ static void bricks(void **state)
     rankmap_unref(made);
     rankmap_unref(child);
     rankmap_unref(parent);
+}
+
+/* Children that no digit of the parent carries for, at their limits: the map is the only block that
+ * the call allocates. */
+static void bricks_allocate_the_map_alone(void **state)
+{
+    static const struct rankmap_level blocks[2] = {{1, 8}, {64, 0}},
+                                      grid[3] = {{1, 16}, {64, 16}, {4096, 0}};
+    static const struct {
+        const struct rankmap_level *parent;
+        uint32_t parent_levels, o;
+        struct rankmap_level child[3];
+        uint32_t n_levels;
+    } cases[] = {
+        {grid, 3, 5 + 16 * 3, {{1, 4}, {16, 8}, {256, 0}}, 3}, /* fewer than a digit has */
+        {blocks, 2, 3, {{1, 5}, {8, 0}}, 2},                   /* as many as a block has behind 3 */
+        {blocks, 2, 16, {{1, 24}, {80, 0}}, 2},                /* three blocks */
+        {blocks, 2, 1, {{2, 12}, {40, 0}}, 2}, /* every second of three blocks, the last one too */
+    };
+    struct counter counter = {.left = -1};
+    const struct rankmap_allocator allocator = {counted_realloc, counted_free, &counter};
+    const struct rankmap_opts opts = {.size = sizeof(opts), .allocator = &allocator};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rankmap *parent, *child, *made;
+
+        assert_int_equal(
+            make_layout(0, cases[i].parent, cases[i].parent_levels, 0, 1u << 16, NULL, &parent), 0);
+        assert_int_equal(
+            make_layout(cases[i].o, cases[i].child, cases[i].n_levels, 0, 1000, NULL, &child), 0);
+        counter.left = 1;
+        assert_int_equal(rankmap_compose(parent, child, &opts, &made), 0);
+        for (uint32_t r = 0; r < 1000; r++)
+            assert_int_equal(rankmap_id(made, r),
+                             rankmap_id(parent, (uint32_t)rankmap_id(child, r)));
+        rankmap_unref(made);
+        rankmap_unref(child);
+        rankmap_unref(parent);
+    }
 }
 
 /* What MPI passes: arrays of int. An error names the entry. */
@@ -395,12 +436,15 @@ static void children_out_of_range(void **state)
 static void views(void **state)
 {
     enum { N = 100000 };
-    struct rankmap_opts own = {.size = sizeof(own), .flags = RANKMAP_NO_VIEW};
+    struct rankmap_opts own = {.size = sizeof(own), .flags = RANKMAP_NO_VIEW},
+                        low = {.size = sizeof(low), .id_limit = N / 2};
     uint32_t *ids = permutation(N, 11);
-    struct rankmap *table = from32(ids, N), *child, *view, *deeper;
+    struct rankmap *table = from32(ids, N), *child, *view = NULL, *deeper;
     struct rankmap_info info;
 
     child = affine(1, 2, N / 2);
+    assert_int_equal(rankmap_compose(table, child, &low, &view), RANKMAP_ERANGE);
+    assert_null(view);
     assert_int_equal(rankmap_compose(table, child, NULL, &view), 0);
     info = query(view);
     assert_int_equal(info.kind, RANKMAP_LUT_STRIDE);
@@ -519,6 +563,16 @@ static void indexes(void **state)
     assert_int_equal(rankmap_index_create(world, &allocator, &index), 0);
     assert_true(counter.n_bytes < 150); /* nothing is stored */
     rankmap_index_destroy(index);
+    for (uint32_t n = 8; n <= 9; n++) { /* irregular maps of up to 8 ranks are quick */
+        sparse = from32(IDS(5, 90, 17, 3, 70, 44, 1000, 8, 61), n);
+        assert_int_equal(kind_of(sparse), RANKMAP_PACKED);
+        assert_int_equal(rankmap_index_create(sparse, &allocator, &index), 0);
+        assert_true(n == 8 ? counter.n_live == 1 : counter.n_live > 1);
+        assert_int_equal(rankmap_index_rank(index, 8), 7);
+        assert_int_equal(rankmap_index_rank(index, 61), n == 8 ? RANKMAP_ENOENT : 8);
+        rankmap_index_destroy(index);
+        rankmap_unref(sparse);
+    }
     assert_int_equal(rankmap_index_create(table, NULL, &index), 0);
     rankmap_unref(table); /* the index keeps it */
     for (uint32_t r = 0; r < 5000; r++)
@@ -560,6 +614,7 @@ int main(void)
         cmocka_unit_test(splits),
         cmocka_unit_test(blocks_of_even_splits),
         cmocka_unit_test(bricks),
+        cmocka_unit_test(bricks_allocate_the_map_alone),
         cmocka_unit_test(lists_of_ranks),
         cmocka_unit_test(typed_arrays),
         cmocka_unit_test(children_out_of_range),

@@ -29,6 +29,8 @@ static void kinds(void **state)
         struct rankmap *map = from32(cases[i].ids, cases[i].n);
 
         assert_int_equal(kind_of(map), cases[i].kind);
+        if (cases[i].kind <= RANKMAP_STRIDE)
+            assert_int_equal(query(map).levels[0].count, 0); /* unbounded */
         assert_ids(map, cases[i].ids, cases[i].n);
         rankmap_unref(map);
     }
@@ -148,18 +150,24 @@ static void too_many_ranks(void **state)
 {
     struct rankmap *a = affine(0, 1, RANKMAP_MAX_RANKS), *b = affine(UINT64_C(1) << 33, 1, 1),
                    *map = NULL;
-    static const struct rankmap_range ranges[2] = {{0, UINT32_MAX, 1},
-                                                   {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
+    static const struct rankmap_range endless = {0, UINT32_MAX, 1};
+    struct rankmap_range two[2] = {{0, UINT32_MAX - 1, 1},
+                                   {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
 
     assert_int_equal(rankmap_union(a, b, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_from_ranges(ranges, 1, NULL, &map, NULL),
+    assert_int_equal(rankmap_from_ranges(&endless, 1, NULL, &map, NULL),
                      RANKMAP_ERANGE); /* 2^32 ranks */
+    assert_int_equal(rankmap_from_ranges(two, 2, NULL, &map, NULL), RANKMAP_ERANGE); /* as many */
 #if SIZE_MAX > UINT32_MAX
     assert_int_equal(rankmap_from_ids((const uint32_t[]){0}, sizeof(uint32_t),
                                       (size_t)RANKMAP_MAX_RANKS + 1, NULL, &map, NULL),
                      RANKMAP_ERANGE);
 #endif
     assert_null(map);
+    two[0].last--;
+    assert_int_equal(rankmap_from_ranges(two, 2, NULL, &map, NULL), 0);
+    assert_int_equal(rankmap_id(map, RANKMAP_MAX_RANKS - 1), two[1].first);
+    rankmap_unref(map);
     rankmap_unref(b);
     rankmap_unref(a);
 }
@@ -174,6 +182,9 @@ static void wide_ids(void **state)
         {0, UINT64_MAX, 5, UINT64_MAX - 3}, {UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0, 1},
         {1, (UINT64_C(1) << 63) + 7, 1, 2}, {3, 4, 5, UINT64_C(1) << 63},
     };
+    /* the first block lacks one of three; a digit of five values would reach 2^40 */
+    static const uint64_t far_steps[5] = {7, (UINT64_C(1) << 38) + 7, 100,
+                                          (UINT64_C(1) << 38) + 100, (UINT64_C(1) << 39) + 100};
     static const uint32_t jumps[4] = {0xfffffff0, 0xffffffff, 0xe, 0x1d}; /* 15 apart modulo 2^32 */
     struct rankmap *map = NULL;
 
@@ -191,6 +202,11 @@ static void wide_ids(void **state)
          i++) /* differences pass 2^63 */
         assert_int_equal(rankmap_from_ids(far_apart[i], sizeof(uint64_t), 4, NULL, &map, NULL),
                          RANKMAP_ERANGE);
+    assert_int_equal(rankmap_from_ids64(far_steps, 5, NULL, &map, NULL), 0);
+    assert_int_equal(kind_of(map), RANKMAP_BLOCKSTRIDE);
+    for (uint32_t r = 0; r < 5; r++)
+        assert_int_equal(rankmap_id(map, r), far_steps[r]);
+    rankmap_unref(map);
     map = from32(jumps, 4);
     assert_ids(map, jumps, 4);
     assert_true(kind_of(map) > RANKMAP_STRIDE);
@@ -202,7 +218,8 @@ static void details(void **state)
 {
     static const uint64_t far[3] = {5, 6, RANKMAP_ID_LIMIT};
     static const struct rankmap_range ranges[3] = {{0, 99, 1}, {200, 100, -3}, {50, 150, 10}},
-                                      endless[2] = {{0, 9, 1}, {5, 4, 1}};
+                                      endless[2] = {{0, 9, 1}, {5, 4, 1}},
+                                      leaving[2] = {{90, 110, 10}, {110, 90, -10}};
     struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
     struct rankmap_error err, before;
     struct rankmap *map = NULL;
@@ -234,6 +251,11 @@ static void details(void **state)
     assert_string_equal(err.text, "ranges 0 and 2 both have id 50");
     assert_int_equal(rankmap_from_ranges(endless, 2, NULL, &map, &err), RANKMAP_ERANGE);
     assert_int_equal(err.where, 1);
+    /* one end is below the limit */
+    assert_int_equal(rankmap_from_ranges(&leaving[0], 1, &opts, &map, &err), RANKMAP_ERANGE);
+    assert_string_equal(err.text, "range 0, from 90 to 110 by 10, leaves the ids below 100");
+    assert_int_equal(rankmap_from_ranges(&leaving[1], 1, &opts, &map, &err), RANKMAP_ERANGE);
+    assert_string_equal(err.text, "range 0, from 110 to 90 by -10, leaves the ids below 100");
 }
 
 static void negative_ints(void **state)
@@ -274,6 +296,24 @@ static void duplicates(void **state)
     free(big);
 }
 
+/* Seven levels of ids below 4: no map takes more than its bits and 64 bytes. */
+static void few_bits_a_rank(void **state)
+{
+    struct rankmap_opts allow = {.size = sizeof(allow), .flags = RANKMAP_ALLOW_DUPLICATES};
+    uint32_t ids[400];
+
+    for (uint32_t r = 0; r < 400; r++)
+        ids[r] = r / 2 % 2 + r / 8 % 2 + r / 32 % 2;
+    for (uint32_t n = 64; n <= 400; n++) {
+        struct rankmap *map = NULL;
+
+        assert_int_equal(rankmap_from_ids32(ids, n, &allow, &map, NULL), 0);
+        assert_ids(map, ids, n);
+        assert_true(bytes_of(map) <= (2 * n + 7) / 8 + 64);
+        rankmap_unref(map);
+    }
+}
+
 static void edges(void **state)
 {
     struct rankmap *empty = affine(7, 3, 0), *one = affine(7, 3, 1), *made;
@@ -311,6 +351,8 @@ static void edges(void **state)
     assert_int_equal(rankmap_from_ids(NULL, sizeof(uint32_t), 0, NULL, &made, NULL), 0);
     rankmap_unref(made);
     assert_int_equal(rankmap_from_ids(NULL, sizeof(uint32_t), 1, NULL, &made, NULL), -EINVAL);
+    assert_int_equal(rankmap_from_ranges(NULL, 1, NULL, &made, NULL), -EINVAL);
+    assert_int_equal(rankmap_from_ranges(NULL, 0, NULL, NULL, NULL), -EINVAL);
     rankmap_unref(NULL);
     assert_null(rankmap_ref(NULL));
     rankmap_unref(one);
@@ -408,29 +450,132 @@ static void hostile_ids(void **state)
     free(ids);
 }
 
-/* Ranges that all overlap, more pairs of them than ranks. */
+/* Bytes of k ranges, which a reader accepts again. */
+static void is_packed_as_runs(const struct rankmap *map, uint32_t k)
+{
+    size_t len = 24 + 20 * (size_t)k;
+    unsigned char *bytes = xmalloc(len);
+    struct rankmap *again = NULL;
+
+    assert_int_equal(query(map).n_runs, k);
+    assert_int_equal(rankmap_pack(map, bytes, len), len);
+    assert_int_equal(rankmap_unpack(bytes, len, NULL, &again), len);
+    assert_int_equal(rankmap_compare(map, again), RANKMAP_IDENT);
+    rankmap_unref(again);
+    free(bytes);
+}
+
+/* Ranges that all overlap, more pairs of them than ranks: 65,536 ranks, which a reader may check
+ * one by one, and more. */
 static void interleaved_ranges(void **state)
 {
-    enum { K = 400, N = 80 };
+    enum { K = 512 };
     struct rankmap_range ranges[K];
     struct rankmap *map = NULL;
 
-    for (uint32_t i = 0; i < K; i++) {
-        int64_t stride = 4096 * (int64_t)(1000 + i * 7 % 97);
+    for (uint32_t n = 128; n <= 129; n++) {
+        for (uint32_t i = 0; i < K; i++) {
+            int64_t stride = 4096 * (int64_t)(1000 + i * 7 % 97);
 
-        ranges[i] = (struct rankmap_range){i, i + (uint64_t)stride * (N - 1), stride};
+            ranges[i] = (struct rankmap_range){i, i + (uint64_t)stride * (n - 1), stride};
+        }
+        assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), 0);
+        assert_int_equal(rankmap_size(map), K * n);
+        for (uint32_t r = 0; r < K * n; r++)
+            assert_int_equal(rankmap_id(map, r),
+                             ranges[r / n].first + (uint64_t)ranges[r / n].stride * (r % n));
+        is_packed_as_runs(map, K);
+        rankmap_unref(map);
+        map = NULL;
+        ranges[K - 1].first = ranges[3].first + (uint64_t)ranges[3].stride * (n - 1);
+        ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (n - 1);
+        assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), RANKMAP_EDUP);
+        assert_null(map);
+    }
+}
+
+/* Ranges of which no two overlap, with more pairs than a reader compares. */
+static void ranges_apart(void **state)
+{
+    enum { K = 4200, N = 21 };
+    struct rankmap_range ranges[K];
+    struct rankmap *map = NULL;
+    uint64_t seed = 12;
+
+    for (uint32_t i = 0; i < K; i++) {
+        ranges[i].first = (UINT64_C(1) << 39) + 64 * (uint64_t)i + scramble(&seed, 40);
+        ranges[i].last = ranges[i].first + N - 1;
+        ranges[i].stride = 1;
     }
     assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), 0);
     assert_int_equal(rankmap_size(map), K * N);
-    for (uint32_t r = 0; r < K * N; r++)
-        assert_int_equal(rankmap_id(map, r),
-                         ranges[r / N].first + (uint64_t)ranges[r / N].stride * (r % N));
+    is_packed_as_runs(map, K);
     rankmap_unref(map);
-    map = NULL;
-    ranges[K - 1].first = ranges[3].first + (uint64_t)ranges[3].stride * (N - 1);
-    ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (N - 1);
-    assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), RANKMAP_EDUP);
-    assert_null(map);
+}
+
+/* A slower model has at most half of the table's bytes. */
+static void half_of_a_table(void **state)
+{
+    enum { N = 62, SORTED = 1000 };
+    uint32_t ids[SORTED];
+    uint64_t seed = 3;
+
+    for (uint32_t k = 9; k <= 18; k++) /* runs of 8 bytes beside a table of 272 */
+        for (uint32_t stride = 1; stride <= 3; stride += 2) {
+            uint32_t n = 0, most = stride == 1 ? 16 : 10;
+            struct rankmap *map;
+
+            for (uint32_t i = 0; i < k; i++)
+                for (uint32_t r = 0; r < N / k + (i < N % k); r++)
+                    ids[n++] = (i * 7 % 19 << 27) + i * i + r * stride;
+            map = from32(ids, N);
+            assert_ids(map, ids, N);
+            assert_int_equal(kind_of(map), k <= most ? RANKMAP_RUNS : RANKMAP_PACKED);
+            rankmap_unref(map);
+        }
+    for (uint32_t step = 32; step <= 65; step += 33) { /* 921 of 1,899 bytes, 1,046 of 2,024 */
+        struct rankmap *map;
+
+        for (uint32_t r = 0; r < SORTED; r++)
+            ids[r] = r * step + (r > 0 ? scramble(&seed, 30) : 0);
+        ids[SORTED - 1] = step == 32 ? 32767 : 65535;
+        map = from32(ids, SORTED);
+        assert_ids(map, ids, SORTED);
+        assert_int_equal(kind_of(map), step == 32 ? RANKMAP_ELIAS_FANO : RANKMAP_FRAMES);
+        rankmap_unref(map);
+    }
+}
+
+/* Two ids in the packed form of elias-fano, the second at the end of the range. */
+static void ranges_of_packed_tables(void **state)
+{
+    static const struct {
+        uint64_t range;
+        unsigned char high, low[10]; /* the second low part begins at bit 38 or 39 */
+        int rc;
+    } cases[] = {
+        {RANKMAP_ID_LIMIT - 1, 0x11, {0, 0, 0, 0, 0xc0, 255, 255, 255, 255, 0x0f}, 24 + 34},
+        {RANKMAP_ID_LIMIT, 0x05, {0, 0, 0, 0, 0x80, 255, 255, 255, 255, 0x3f}, RANKMAP_EFORMAT},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned char bytes[24 + 34] = {'R', 'K', 'M', '1', 1, 5};
+        struct rankmap *map = NULL;
+
+        store_number(bytes + 8, 2);
+        store_number(bytes + 16, 34);
+        store_number(bytes + 32, cases[i].range);
+        bytes[40] = cases[i].high;
+        memcpy(bytes + 48, cases[i].low, sizeof(cases[i].low));
+        assert_int_equal(rankmap_unpack(bytes, sizeof(bytes), NULL, &map), cases[i].rc);
+        if (map)
+            assert_int_equal(rankmap_id(map, 1), RANKMAP_ID_LIMIT - 1);
+        rankmap_unref(map);
+        map = NULL;
+        bytes[6] = 1; /* reserved in this form */
+        assert_int_equal(rankmap_unpack(bytes, sizeof(bytes), NULL, &map), RANKMAP_EFORMAT);
+        assert_null(map);
+    }
 }
 
 static void bulk(void **state)
@@ -627,16 +772,30 @@ static void phased_grids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),          cmocka_unit_test(formulas),
-        cmocka_unit_test(bad_parameters), cmocka_unit_test(largest),
-        cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
-        cmocka_unit_test(hostile_ids),    cmocka_unit_test(interleaved_ranges),
-        cmocka_unit_test(details),        cmocka_unit_test(negative_ints),
-        cmocka_unit_test(duplicates),     cmocka_unit_test(edges),
-        cmocka_unit_test(described),      cmocka_unit_test(explained),
-        cmocka_unit_test(bulk),           cmocka_unit_test(every_form_at_every_base),
-        cmocka_unit_test(phased_grids),   cmocka_unit_test(far_blocks),
-        cmocka_unit_test(size_of_info),   cmocka_unit_test(far_phase),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(bad_parameters),
+        cmocka_unit_test(largest),
+        cmocka_unit_test(too_many_ranks),
+        cmocka_unit_test(wide_ids),
+        cmocka_unit_test(hostile_ids),
+        cmocka_unit_test(interleaved_ranges),
+        cmocka_unit_test(details),
+        cmocka_unit_test(negative_ints),
+        cmocka_unit_test(duplicates),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(described),
+        cmocka_unit_test(explained),
+        cmocka_unit_test(bulk),
+        cmocka_unit_test(every_form_at_every_base),
+        cmocka_unit_test(phased_grids),
+        cmocka_unit_test(far_blocks),
+        cmocka_unit_test(size_of_info),
+        cmocka_unit_test(far_phase),
+        cmocka_unit_test(few_bits_a_rank),
+        cmocka_unit_test(ranges_apart),
+        cmocka_unit_test(half_of_a_table),
+        cmocka_unit_test(ranges_of_packed_tables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

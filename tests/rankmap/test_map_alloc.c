@@ -3,6 +3,7 @@
  * Every function that allocates, with each allocation failing in turn: it returns -ENOMEM, does not
  * touch its output, and frees everything.
  */
+#include "../heap.h"
 #include "rankmap_tools.h"
 
 static struct counter counter;
@@ -12,7 +13,7 @@ static const struct rankmap_opts opts = {.size = sizeof(opts), .allocator = &all
 
 /* The calls' arguments; made with libc's allocator. */
 static struct rankmap *world, *table, *runs, *block, *nodes, *sparse, *wide, *order;
-static uint32_t *ids, sorted_ids[4000];
+static uint32_t *ids, sorted_ids[4000], run_ids[1000];
 static uint64_t far_ids[2000];
 
 /* Those of `ids` that are ranks below n. */
@@ -40,6 +41,11 @@ static int from_sorted(struct rankmap **out)
 static int from_far(struct rankmap **out)
 {
     return rankmap_from_ids(far_ids, sizeof(uint64_t), 2000, &opts, out, NULL);
+}
+
+static int from_run_ids(struct rankmap **out)
+{
+    return rankmap_from_ids32(run_ids, 1000, &opts, out, NULL);
 }
 
 static int from_runs(struct rankmap **out)
@@ -211,13 +217,15 @@ static void maps(void **state)
         compose_expanded, compose_far,        compose_runs, reverse,        include,
         exclude,          exclude_two_ranges, unite,        intersect_runs, difference,
         difference_far,   difference_gaps,    concat_runs,  unpack,         unpack_runs,
-        make_index,
+        make_index,       from_run_ids,
     };
     uint64_t seed = 2;
 
     ids = permutation(5000, 4);
     for (uint32_t i = 0; i < 4000; i++)
         sorted_ids[i] = (i ? sorted_ids[i - 1] : 0) + 1 + scramble(&seed, 3);
+    for (uint32_t i = 0; i < 1000; i++)
+        run_ids[i] = i / 100 * 7 % 11 * 1000 + i;
     for (uint32_t i = 0; i < 2000; i++)
         far_ids[i] = (uint64_t)scramble(&seed, 1u << 30) * 512 + i % 512;
     world = affine(0, 1, 20000);
@@ -246,6 +254,8 @@ static void maps(void **state)
                 assert_ptr_equal(map, untouched);
             else
                 assert_int_equal(rc, 0);
+            if (rc == 0 && counter.left < 0)
+                fail_msg("call %zu succeeds although allocation %ld failed", i, point);
             if (rc == 0)
                 rankmap_unref(map);
             if (counter.n_live != 0 || counter.n_bytes != 0)
@@ -274,6 +284,7 @@ static int use_av(void)
                                       .entry_bytes = 8,
                                       .capacity = 10000,
                                       .tag_mask = 1};
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_group group;
     struct rankmap_av *av;
     int rc = rankmap_av_create(&av_opts, &av);
@@ -288,6 +299,8 @@ static int use_av(void)
         rc = rankmap_av_group_retire(av, 0);
     if (rc == 0)
         rc = rankmap_av_group_grow(av, 5, 60);
+    assert_int_equal(rankmap_av_query(av, &info), 0);
+    assert_int_equal(info.bytes, counter.n_bytes + info.n_procs * 8);
     rankmap_av_destroy(av);
     return rc;
 }
@@ -310,9 +323,36 @@ static void address_vector(void **state)
     fail();
 }
 
+/* The search for equal ids takes a bit for each id of the range. From 64 ids a rank and 65,536 ids
+ * on, it takes 16 bytes a rank. */
+static void scratch_of_the_search(void **state)
+{
+    static const struct {
+        uint32_t n, range;
+        size_t peak;
+    } cases[] = {{10, 65535, 8192}, {10, 65536, 160}, {2048, 131071, 16384}, {2048, 131072, 32768}};
+    uint64_t seed = 4;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct heap heap = {0};
+        const struct rankmap_allocator alloc = {heap_realloc, heap_free, &heap};
+        const struct rankmap_opts by_heap = {.size = sizeof(by_heap), .allocator = &alloc};
+        uint32_t some[2048] = {cases[i].range, 0}, each = cases[i].range / cases[i].n;
+        struct rankmap *map;
+
+        for (uint32_t r = 2; r < cases[i].n; r++)
+            some[r] = r * each + scramble(&seed, each);
+        assert_int_equal(rankmap_from_ids32(some, cases[i].n, &by_heap, &map, NULL), 0);
+        assert_int_equal(heap.peak, cases[i].peak);
+        rankmap_unref(map);
+        assert_int_equal(heap.n_live, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(maps), cmocka_unit_test(address_vector)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(maps), cmocka_unit_test(address_vector),
+                                       cmocka_unit_test(scratch_of_the_search)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
