@@ -122,8 +122,8 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
     /* Checks the sizes again, from copies: a hostile writer may change the header. */
     if (rc == 0) {
         a->base = (unsigned char *)(uintptr_t)a->reader.base;
-        n_ranks = header_of(a)->n_ranks;
-        stride = header_of(a)->stride_bytes;
+        n_ranks = shmht__read_once(&header_of(a)->n_ranks);
+        stride = shmht__read_once(&header_of(a)->stride_bytes);
         bytes = atomic_load_explicit(&a->reader.bytes, memory_order_relaxed);
         if (n_ranks == 0 || stride == 0 || n_ranks > bytes / stride ||
             array_bytes(n_ranks, stride) > bytes)

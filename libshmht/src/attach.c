@@ -116,7 +116,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (rc < 0)
         return shmht__failed(err, rc, "map", name);
     r->base = base;
-    r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
+    r->max_bytes = shmht__read_once(&shmht__header_of(r)->max_bytes);
     rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes, err);
     munmap(base, r->map_bytes);
     r->base = NULL;
@@ -186,7 +186,7 @@ static int attach_region(const struct shmht_desc *desc, int fd,
                              opts->max_bytes, err);
     if (rc < 0)
         return rc;
-    r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
+    r->max_bytes = shmht__read_once(&shmht__header_of(r)->max_bytes);
     /* changed since the check */
     if (r->max_bytes < HEADER_BYTES)
         return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", r->max_bytes);

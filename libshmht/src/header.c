@@ -52,7 +52,7 @@ static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes,
 
 static int check_array(const struct shmht__header *h, uint64_t bytes, struct shmht_error *err)
 {
-    uint64_t n = h->n_ranks, stride = h->stride_bytes;
+    uint64_t n = shmht__read_once(&h->n_ranks), stride = shmht__read_once(&h->stride_bytes);
 
     if (stride == 0 || stride > SHMHT_MAX_STRIDE_BYTES)
         return shmht__refused(err, SHMHT_ECORRUPT, "stride_bytes", stride);

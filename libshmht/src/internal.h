@@ -225,10 +225,10 @@ static inline uint64_t shmht__log_bytes(const struct shmht_reader *r,
     return align_up(record_bytes(rec), UINT64_C(1) << r->granule_shift);
 }
 
-/* Reads the cap once: a hostile writer may change it between two reads. */
-static inline uint64_t shmht__header_max_bytes(const struct shmht__header *h)
+/* Reads a word of the header once: a hostile writer may change it between two reads. */
+static inline uint64_t shmht__read_once(const uint64_t *word)
 {
-    return *(const volatile uint64_t *)&h->max_bytes;
+    return *(const volatile uint64_t *)word;
 }
 
 /* Gets the present table and checks that all of it is readable. Returns 0 or SHMHT_ECORRUPT. */
