@@ -80,11 +80,12 @@ extern "C" {
 /** @} */
 
 /**
- * Names one registration, and never another. Send it together with an address: then the peer uses
- * this registration, and not a later one of the same memory.
+ * Names one registration of one context, and never another one of it. Contexts number alike: in a
+ * job, (PE, id) names a registration. Send it together with an address: then the peer uses this
+ * registration, and not a later one of the same memory.
  *
  * It has the region's *slot* (its place in the published table) in the lower 32 bits, and the
- * slot's generation in the upper. The generation is odd while a region is in the slot, and grows
+ * slot's generation in the upper 32. The generation is odd while a region is in the slot, and grows
  * with each change. A slot whose generations are used up is never used again.
  */
 typedef uint64_t asymreg_id;

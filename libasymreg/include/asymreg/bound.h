@@ -18,10 +18,10 @@
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
- * **The check.** A peer's table counts the peer's unregistrations. While the count equals the
- * handle's, the handle's region is still registered. So a check is one load, of a cache line that
- * all handles of the peer share. After a change of the count, the next operation of each handle
- * checks its own region. If the region has been unregistered, every operation of the handle fails
+ * **The check.** A peer's table counts the peer's unregistrations, and a handle remembers the count
+ * at which its region was last checked. While both are equal, the region is still registered. So a
+ * check is one load, of a cache line that all handles to this peer share. After a change of the
+ * count, the next operation of each handle checks its own region. If the region has been unregistered, every operation of the handle fails
  * with ASYMREG_ESTALE, even if the same memory is registered again.
  *
  * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows its loads.
@@ -190,7 +190,8 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @brief As asymreg_put(), through a handle.
  * @param bound   the handle
  * @param offset  where in it
- * @param src     bytes to copy; 4 or 8 aligned bytes are stored as one access
+ * @param src     bytes to copy. If the peer's memory is mapped here, a put of 4 or 8 bytes at an
+ *                aligned address is one store
  * @param bytes   how many
  * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (`src` is NULL, or the handle is not
  *         bound); or as asymreg_put()
@@ -211,7 +212,8 @@ static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset
  * @brief As asymreg_get(), through a handle.
  * @param bound   the handle
  * @param offset  where in it
- * @param dst     destination; 4 or 8 aligned bytes of the peer's are loaded as one access
+ * @param dst     destination. If the peer's memory is mapped here, a get of 4 or 8 bytes at an
+ *                aligned address is one load
  * @param bytes   how many
  * @return as asymreg_bound_put(); `dst` may be written on failure
  */

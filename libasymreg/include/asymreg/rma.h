@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rma.h
- * @brief Register any memory, send peers a blob once, and put, get and update by (PE, address).
+ * @brief Register any memory, give peers a *blob* once, and put, get and update by (PE, address).
  *
  * - A *context* (one or more in a process) has published regions, a transport, and imported peers.
  * - A *worker* (one for each thread) begins operations.
@@ -54,8 +54,8 @@
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA
  * (process_vm_readv, process_vm_writev) checks this in the system call that copies, and so never
  * accesses the new program. Memory that peers have mapped outlives the old program, and belongs to
- * no other. For mapped memory, peers check for exec() every 20 ms, if they may trace the process:
- * see asymreg_local_create().
+ * no other. For mapped memory, the operations and flushes of peers check for exec() every 20 ms, if
+ * they may trace the process: see asymreg_local_create().
  *
  * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
  * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
@@ -246,8 +246,8 @@ struct asymreg_register_opts {
      * on a device
      */
     uint32_t kind;
-    /** with ASYMREG_FD: the file, memfd or /dev/shm object that the memory is a MAP_SHARED mapping
-     * of. The context keeps a duplicate */
+    /** with ASYMREG_FD: the file, memfd or /dev/shm object of which the memory is a MAP_SHARED
+     * mapping; with ASYMREG_KIND_DMABUF the dma-buf. You may close it after the call */
     int32_t fd;
     uint32_t reserved;  /**< 0 */
     uint64_t fd_offset; /**< where in it `addr` is, bytes */
@@ -694,8 +694,9 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *     stopped, or its transfer is long). Continue to wait with ASYMREG_ANY
  *   - ASYMREG_ENOTSUP: nothing was changed: the transport cannot guarantee this
  *   - ASYMREG_EBUSY: nothing was changed: the registration has other users (ASYMREG_SHARE)
- *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM: nothing was changed
- *   - or the transport's error when it ended the registration
+ *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM; -EPERM (in a child): nothing was changed
+ *   - another error, of the transport: the region is unregistered, but the transport could not end
+ *     its own registration of the memory
  *
  * When the call returns 0, no operation of a peer on the region is in flight, and later ones are
  * refused. What each transport guarantees:

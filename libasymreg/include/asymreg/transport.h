@@ -425,8 +425,8 @@ struct asymreg_local_opts {
  *     No atomics.
  *   - All other memory, and memory whose descriptor this side may not fetch: by CMA. No atomics.
  *
- * asymreg_transport_caps.flags has what is possible in the best case. An atomic where there are
- * none returns ASYMREG_ENOTSUP.
+ * asymreg_transport_caps.flags describes memory that is accessed by loads and stores. An atomic on
+ * other memory returns ASYMREG_ENOTSUP.
  *
  * Rights: CMA needs the right to trace the peer: the same user, Yama's ptrace_scope at 0, and no
  * seccomp filter that forbids it. Shared memory needs the same right, except for descriptors that
@@ -434,10 +434,11 @@ struct asymreg_local_opts {
  *
  * How a dead peer is noticed: this side knows the peer by its process id, its start time and a
  * *canary*. The canary is a word in a page at a random address of the peer; exec() removes it
- * together with the rest of the address space. Each copy by CMA first reads the canary in the same
- * system call (a quarter more time for 8 bytes). For mapped memory this side checks the peer every
- * 20 ms. To read the canary it needs the right to trace; without that right the check notices the
- * end of the process, but not exec().
+ * together with the rest of the address space. Each copy by CMA has the canary as its first piece,
+ * in the same system call (a quarter more time for 8 bytes): a get reads it, a put writes the same
+ * value over it. For mapped memory, an operation or a flush checks the peer if the last check is 20
+ * ms old. The check reads the canary, for which this side needs the right to trace; without it the
+ * check notices the end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its

@@ -36,10 +36,10 @@
  * **Put and get** that are messages complete with the target's answer: one round trip each. Use
  * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
- * **Death.** On one node the kernel reports a peer's death (by a pidfd; by `/proc` where the kernel
- * or a sandbox has none). Elsewhere UCX does. A transport keeps the descriptors of 64 processes.
- * For others, and without descriptors, it checks every 20 ms while it has operations in flight to
- * them.
+ * **Death.** On one node the transport asks the kernel whether a peer has died: by a pidfd, or by
+ * `/proc` where pidfds do not exist or a sandbox forbids them. It keeps the pidfds of 64 peers, and
+ * checks those whenever it progresses. It checks any other peer every 20 ms while operations to it
+ * are in flight. UCX reports the death of peers on other nodes.
  *
  * On one node the transport uses UCX's shared memory if UCX has it. There:
  *
@@ -60,7 +60,7 @@
  *   - Then operations between it and the peers that imported it before end with ASYMREG_EPEER on
  *     both sides, though all of them live. Its own imports on this node fail with ASYMREG_EUNREACH.
  *   - This happens within a second of the death if the process progresses, has imported the peer
- *     that died, keeps its descriptor, and has memory for that worker. Otherwise, and for a peer
+ *     that died, keeps its pidfd, and has memory for that worker. Otherwise, and for a peer
  *     that imports the blocked process later, operations wait until one of the two ends.
  *   - A job on one node that is to continue after deaths should use asymreg_local_create().
  *
@@ -77,8 +77,9 @@
  * has no memory for an answer, the answer is lost, and its operation waits until one of the two
  * processes ends.
  *
- * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
- * trusts their content. An answer counts only if it comes from the peer that was asked. Connect
+ * **Hostile peers.** What this transport puts into blobs (UCX's addresses of workers, and its keys
+ * of registrations) carries a checksum. It detects damage, not malice: UCX trusts the content. An
+ * answer counts only if it comes from the peer that was asked. Connect
  * only to processes that you would let debug yours.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.

@@ -58,14 +58,16 @@ extern "C" {
 /** text that is not a list of ranks, a task map or a process mapping */
 #define RANKMAP_ESYNTAX (-23003)
 #define RANKMAP_EFORMAT (-23004) /**< bytes that are not a packed map */
-#define RANKMAP_ENOENT  (-23005) /**< no rank of this map has that id; no such group or entry */
+/** no rank of this map has that id; or the address vector has no such process group */
+#define RANKMAP_ENOENT  (-23005)
 #define RANKMAP_ENOBUF  (-23006) /**< the caller's buffer is too small */
 #define RANKMAP_ELEVELS (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
 /** a tag does not fit the bits that the address vector's entries have for it */
 #define RANKMAP_ETAG (-23008)
 /** the flat range that the address vector reserved has no room */
 #define RANKMAP_EFULL (-23009)
-/** a map with duplicate ids (a node map) has no inverse and is no group */
+/** the map has duplicate ids, as a map from ranks to nodes has: it has no inverse, and is not an
+ * MPI group */
 #define RANKMAP_ENOTINJECTIVE (-23010)
 /** @} */
 

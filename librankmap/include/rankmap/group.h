@@ -55,13 +55,14 @@ extern "C" {
  * @brief parent∘child: the child's ids are ranks of the parent; the result has the parent's ids of
  *        these ranks.
  *
- * Makes a communicator from another one. In these cases the result is regular, and the call reads
- * no rank (P is the product of the counts of all of the parent's levels but the last):
+ * The map of a child communicator. In the cases below the call computes a regular result from the
+ * parameters and does not read the ids. A level's *count* is the number of values of its digit
+ * (struct rankmap_level); P is the product of the parent's counts, without the last level's.
  *
- *   - affine ∘ regular, for every parent of one level: all strides are scaled;
- *   - regular ∘ affine, for child strides k·P ± W·c, where W is the product of some of the parent's
- *     lowest counts and c divides the next count. Examples are offsets, reversals and even
- *     splits; the first and last block may be partial;
+ *   - affine ∘ regular: all strides are scaled;
+ *   - regular ∘ affine, if the child's stride is k·P ± W·c: k is any integer, W the product of the
+ *     counts of the parent's lowest levels (of none: 1), and c divides the count of the next level.
+ *     Examples are offsets, reversals and even splits; the first and last block may be partial;
  *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
  *
  * If one of the two maps is runs and the other affine, the call computes the result's runs. Any
@@ -105,7 +106,8 @@ struct rankmap_member {
  *   color.
  * - If the runtime can group equal colors (by a key-value store, by a sort over the processes),
  *   gather only the members of the own color, and pass those.
- * - If all keys are equal, as in most programs, do not gather them: leave them 0.
+ * - Leave all keys 0, and do not gather them, if none changes the order: all are equal, or each is
+ *   the rank in the parent. One allreduce finds this out.
  * - If every process can compute the colors (nodes, rows, halves), gather nothing.
  *
  * @param parent     a group; a view keeps a reference to it

@@ -17,11 +17,11 @@
  *
  *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels
  *     (blocks) and for the bit-packed table. It is best if a call site mostly meets one model,
- *     since the processor then predicts the branch. An affine lookup costs 6 instructions, with the
- *     load of an address and the return.
- *   - rankmap_at_nobranch() adds the terms of affine, two levels and 32-bit table; those that the
- *     map does not have are 0. It is best if a call site meets many communicators of different
- *     models in random order, since there is no branch to mispredict.
+ *     since the processor then predicts the branch. An affine lookup costs 6 instructions,
+ *     including the load of an 8-byte entry and the return.
+ *   - rankmap_at_nobranch() adds three terms: affine, two levels, 32-bit table. Terms that the map
+ *     does not have are 0. It is best if a call site meets communicators of these models in random
+ *     order: its one branch, a call for maps of any other model, always goes the same way.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
  * compiler knows. rankmap_at_form() is for callers that have already branched on the lookup's

@@ -38,7 +38,8 @@
  *
  * An irregular map gets a bit-packed table, or a slower model that is much smaller: runs, bitmap or
  * elias-fano with half of the table's bytes or less, frames with three quarters or less. In all it
- * takes at most ⌈log2 range⌉ bits a rank + 64 bytes; with RANKMAP_FAST 32 bits where that is more.
+ * takes at most ⌈log2(range + 1)⌉ bits a rank + 64 bytes; with RANKMAP_FAST 32 bits where that is
+ * more.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -61,8 +62,9 @@ struct rankmap;
  * group. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
- * Irregular arrays whose ids span less than 2^32 become RANKMAP_LUT32: faster, and 4 bytes a rank.
- * Maps that are made of ranges or other runs may remain RANKMAP_RUNS.
+ * An irregular array whose ids span less than 2^32 becomes RANKMAP_LUT32: its lookups are faster
+ * than those of a bit-packed table, and it takes 4 bytes a rank. Maps that are made without an
+ * array (of ranges, texts or other maps) may remain RANKMAP_RUNS.
  */
 #define RANKMAP_FAST 2u
 /** Never make a view of the parent's table (see rankmap_compose()): the child gets its own. */
