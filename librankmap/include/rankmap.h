@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rankmap.h
- * @brief Rank maps that take tens of bytes and a few instructions a lookup, and the address vector
- *        that they point into.
+ * @brief Maps from ranks to processes, as formulas or small tables, and the address vector that
+ *        they point into.
  *
- * A communicator, team or group is a function from ranks to processes. Most runtimes store it as a
- * table, and nearly all of these tables are regular. librankmap stores the function.
+ * A communicator, team or group is a function from ranks to processes. Runtimes often store it as a
+ * table, although a formula gives the same values. librankmap stores the formula: it takes tens of
+ * bytes, and a few instructions a lookup.
  *
- *   - A process has a **flat id** of up to 40 bits. With a single world it is the process's rank
- *     there. With several process groups, all groups share one range of ids, in which the address
- *     vector gives each group a base. So one map can contain processes of several groups.
+ *   - To the library, a process is an **id** of up to 40 bits, also called *flat id*. In a runtime
+ *     with a single world, that is the process's rank there. With several process groups (worlds,
+ *     or jobs that were spawned or connected), all groups share one range of ids, in which the
+ *     **address vector** gives each group a base. So one map can contain processes of several
+ *     groups. The vector is an array of the addresses of all processes, indexed by flat id.
  *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank. It is a
  *     formula if the ids have one, else a bit-packed table, or another table if that is much
  *     smaller.
@@ -17,10 +20,9 @@
  *     strides and blocks these 64 bytes suffice to turn a rank into the address of its entry; for
  *     tables the lookup also reads the map.
  *   - A child's map is **composed** from its parent's map and the chosen ranks. group.h lists the
- *     pairs of formulas whose result is computed as a formula. Otherwise the result is a view of
- *     the parent's table, or the library expands the ids and finds their model.
- *
- * The paper named below calls a flat id lpid, and maps over several groups mlut models.
+ *     pairs of formulas whose result is computed as a formula. Otherwise the result is computed
+ *     from runs of consecutive ids, is a *view* (a formula that selects ranks of the parent's
+ *     table), or the library expands the ids and looks for their formula.
  *
  * To make a communicator and look a rank up:
  *
@@ -28,10 +30,10 @@
  *     struct rankmap_lookup lookup;
  *
  *     rankmap_affine(0, 1, n, NULL, &world);             // MPI_COMM_WORLD
- *     rankmap_affine(0, 2, n / 2, NULL, &even);          // every second rank of something
+ *     rankmap_affine(0, 2, n / 2, NULL, &even);          // the list of ranks 0, 2, 4 …
  *     rankmap_compose(world, even, NULL, &child);        // as MPI_Group_incl() of the world
  *     rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
- *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions, wherever rank 7 is
+ *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions: the map is a stride
  *     rankmap_unref(even);
  *
  * Six calls do most of the work:
@@ -45,7 +47,7 @@
  * | rankmap_addr(), rankmap_at() | from a rank to its entry, inline |
  * | rankmap_rank() | the inverse: from an id to its rank |
  *
- * The whole program is examples/rankmap.c. The headers, in the order to read them:
+ * A whole program is examples/rankmap.c. The headers, in the order to read them:
  *
  *   - rankmap/base.h    limits, error codes and details, allocator
  *   - rankmap/map.h     maps: from arrays, strides, ranges, text; their models and bytes; pack
@@ -55,11 +57,11 @@
  *
  * Caveats:
  *
- *   - A map refuses duplicate ids unless RANKMAP_ALLOW_DUPLICATES is set, as for a map from ranks
- *     to nodes.
+ *   - The functions that make maps refuse duplicate ids, unless RANKMAP_ALLOW_DUPLICATES is set, as
+ *     for a map from ranks to nodes.
  *   - The inline lookups do not check that a rank is below the size of its map.
- *   - If a map is NULL, rankmap_ids() and the functions that return a number, a rank or an id
- *     fault. The other functions that return a code return -EINVAL.
+ *   - If a map is NULL, rankmap_size(), rankmap_id() and rankmap_rank() fault; rankmap_ref() and
+ *     rankmap_unref() do nothing; all other functions of maps return -EINVAL.
  *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),

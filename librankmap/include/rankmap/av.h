@@ -3,23 +3,27 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * The vector is one array of entries, indexed by flat id. When it is created it reserves address
+ * A *process group* is a world, or a job that was spawned or connected later. Its number is the
+ * *pgid*; an *lpid* is a process's number in its group. The vector gives each group consecutive
+ * *flat ids*: that of a process is the group's base + lpid. The maps of map.h use these ids.
+ *
+ * The vector is one array of entries, indexed by flat id. rankmap_av_create() reserves address
  * space for opts.capacity entries: choose that large enough for the largest job. Reserved space
- * takes no memory until it is used. Each process group (a world, a spawned or connected job) gets
- * consecutive flat ids. So entries never move, growth disturbs no reader, and one map can contain
- * processes of several groups.
+ * takes no memory until it is used. So entries never move, growth disturbs no reader, and one map
+ * can contain processes of several groups.
  *
- * An lpid is a process's number in its group. A tag says what the caller likes: which transport,
- * which rail. All entries of a vector have the same size:
+ * An entry has an address and a tag, which says what the caller likes, such as the transport or the
+ * rail. All entries of a vector have the same size:
  *
- *   - 0 bytes (*implicit*): address = first + step·lpid for each group, as with FI_AV_TABLE;
- *   - 8 bytes: the address, with the tag in bits that the caller knows to be spare. One bit
- *     suffices for two transports;
+ *   - 0 bytes (*implicit*): address = first + step·lpid, with one tag for each group; suits the
+ *     addresses of FI_AV_TABLE;
+ *   - 8 bytes: the address, with the tag in those bits that opts.tag_mask names. The caller chooses
+ *     bits that most addresses leave 0. One bit suffices for two transports;
  *   - 12 or 16 bytes: the address, and 32 or 64 bits of tag.
  *
- * With 8 bytes, rankmap_av_set() checks each address. An address that uses the tag's bits goes to a
- * side table, and its entry is the **escape**, 64 bits of 1. So does the one address whose entry
- * would be 64 bits of 1. Without tag bits there is no escape.
+ * With 8 bytes, rankmap_av_set() checks each address. If an address uses the tag's bits, the call
+ * stores address and tag in a side table, and makes the entry the **escape**, 64 bits of 1. It does
+ * the same if the entry would be 64 bits of 1. Without tag bits there is no escape.
  *
  * A world of n processes, and a communicator bound to its addresses:
  *
@@ -30,23 +34,28 @@
  *
  *     rankmap_av_create(&opts, &av);
  *     rankmap_av_group_add(av, n, &world);
- *     rankmap_av_set(av, world.base + lpid, address, 0);
+ *     rankmap_av_set(av, world.base + lpid, address, 0);       // for each lpid
  *     rankmap_av_query(av, &info);
  *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
  *
- * A retired group returns its memory to the system, and its flat ids become free for later groups.
- * Before that the caller drops all maps that contain those ids. Group numbers are never used again.
+ * rankmap_av_group_retire() returns a group's pages to the system, and frees its flat ids for later
+ * groups, but not its pgid. Before that the caller drops all maps that contain these ids.
  *
- * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
- *          at the same time query, get groups, and read entries whose rankmap_av_set()
- *          happens-before the read. Reading takes no lock and waits for no writer; it starts again
- *          if changes of the groups or of the side table overtake it. An entry may be set again
- *          while no other thread reads it.
+ * rankmap_av_create(), rankmap_av_group_add() and rankmap_av_query() return -EINVAL for a pointer
+ * that is NULL. The other functions fault, except rankmap_av_destroy(). If a call fails, the vector
+ * and the call's output are as before.
  *
- * Memory does not grow with the number of changes. The tables of groups and of escapes have two
+ * @threads One thread at a time changes the vector (add, grow, retire, set, set_rule). Any other
+ *          thread may at the same time query, get and locate groups, and read entries whose
+ *          rankmap_av_set() happens-before the read. Reading takes no lock and waits for no writer;
+ *          it starts again if changes of the groups or of the side table overtake it. An entry may
+ *          be set again while no other thread reads it.
+ *
+ * Memory does not grow with the number of changes. The group table and the side table have two
  * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
  * present copy while that has room.) When a table outgrows its copies, larger ones replace them.
  * The smaller ones stay until rankmap_av_destroy(), and together take no more than the present two.
+ * An escape stays in the side table until its group retires.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI", section III-B, has
  * 12-byte entries with one tag bit, and one vector per group. One flat range for all groups,
@@ -80,14 +89,14 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    /** right-aligned. Its most bits: with entries of 8 bytes those of tag_mask, of 12 bytes 32, of
-     * 16 bytes 64 */
+    /** in its lowest bits; at most as many as tag_mask has with entries of 8 bytes, 32 with 12
+     * bytes, 64 with 16 bytes and with implicit entries */
     uint64_t tag;
 };
 
 /** A process group. */
 struct rankmap_av_group {
-    uint32_t id; /**< pgid: 0, 1, 2 … in the order of adding, never used again */
+    uint32_t id; /**< pgid: 0, 1, 2 … in the order of adding */
     uint32_t reserved;
     uint64_t base;    /**< flat id of its process 0 */
     uint64_t n_procs; /**< lpids are below this */
@@ -97,9 +106,10 @@ struct rankmap_av_group {
  * @brief Make an address vector.
  * @param opts  not NULL; all members are used
  * @param out   the vector
- * @return 0, -ENOMEM (also when the address space cannot be reserved), RANKMAP_ERANGE (capacity),
- *         -EINVAL (NULL; entry_bytes; a tag_mask of all 64 bits, or one that is not 0 with entries
- *         that have not 8 bytes)
+ * @return 0, -ENOMEM (also when the address space cannot be reserved), RANKMAP_ERANGE (capacity is
+ *         0 or above RANKMAP_ID_LIMIT, or takes more bytes than a size_t counts), -EINVAL (NULL;
+ *         opts->size or reserved; an allocator that lacks a function; entry_bytes; a tag_mask of
+ *         all 64 bits, or one that is not 0 with entries that have not 8 bytes)
  *
  * The call reserves the address space by one mmap(), which takes no memory. Destroy the vector with
  * rankmap_av_destroy().
@@ -118,8 +128,9 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
  * @param av       the vector
  * @param n_procs  at least 1
  * @param group    filled in
- * @return 0, RANKMAP_EFULL, -ENOMEM or -EINVAL
- * @cost O(groups)
+ * @return 0, RANKMAP_EFULL (no such stretch, or 2^32 - 1 groups were added already), -ENOMEM or
+ *         -EINVAL (NULL; n_procs is 0)
+ * @cost O(groups), and one mprotect()
  */
 RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
                                      struct rankmap_av_group *group);
@@ -130,11 +141,12 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
  * @param id    flat id in a group
  * @param addr  network address
  * @param tag   see struct rankmap_av_entry
- * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL
- *         (implicit), -ENOMEM (side table)
+ * @return 0, RANKMAP_ENOENT (no group has this id), RANKMAP_ETAG (the tag has more bits than
+ *         entries have for it), -EINVAL (implicit entries), -ENOMEM (side table)
  *
- * @cost O(log groups) to find the group, then O(1). An escaped entry is kept in a hash table, which
- *       has 24 bytes a slot
+ * @cost O(log groups) to find the group, then O(1) without an escape. The side table is a hash
+ *       table of 24 bytes a slot, at most half full: an escape takes O(1), or O(escapes) when the
+ *       table grows
  */
 RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
 
@@ -143,8 +155,8 @@ RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr
  * @param av     the vector
  * @param id     flat id
  * @param entry  filled in
- * @return 0 or RANKMAP_ENOENT: no group there
- * @cost O(log groups), and a hash lookup for an escaped one
+ * @return 0, or RANKMAP_ENOENT (no group has this id)
+ * @cost O(log groups), and a hash lookup for an escaped entry
  */
 RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
                                struct rankmap_av_entry *entry);
@@ -168,8 +180,9 @@ static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
  * @param first  address of its process 0
  * @param step   from process to process
  * @param tag    the tag of all these entries
- * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are
- *         stored)
+ * @return 0, RANKMAP_ENOENT (no such group), RANKMAP_ERANGE (an address would pass 2^64 - 1),
+ *         -EINVAL (entries are not implicit), -ENOMEM
+ * @cost O(groups)
  */
 RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first,
                                     uint64_t step, uint64_t tag);
@@ -179,18 +192,19 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
  * @param av       the vector
  * @param id       its pgid
  * @param n_procs  as many as it has, or more
- * @return 0, RANKMAP_EFULL if another group, or opts.capacity, is in the way, RANKMAP_ENOENT,
- *         -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has, or an address of its rule
- *         would pass 2^64 - 1)
+ * @return 0, RANKMAP_EFULL (another group, or opts.capacity, is in the way), RANKMAP_ENOENT (no
+ *         such group), -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has; or an address
+ *         of its rule would pass 2^64 - 1)
+ * @cost O(groups), and one mprotect()
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 
 /**
- * @brief Retire a group: drop its entries, return whole pages to the system, and free its ids for
- *        later groups.
+ * @brief Retire a group: drop its entries, return the pages that they fill to the system, and free
+ *        its ids for later groups.
  * @param av  the vector
  * @param id  its pgid
- * @return 0, RANKMAP_ENOENT or -ENOMEM (nothing has changed)
+ * @return 0, RANKMAP_ENOENT (no such group) or -ENOMEM
  *
  * No thread may look up the group's entries any more, and no map that contains its ids may be in
  * use.
@@ -214,7 +228,7 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
  * @param id     flat id
  * @param group  its group
  * @param lpid   its number there
- * @return 0 or RANKMAP_ENOENT
+ * @return 0, or RANKMAP_ENOENT (no group has this id)
  * @cost O(log groups)
  */
 RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id,
@@ -232,8 +246,8 @@ struct rankmap_info_av {
      *   - 16 bytes: a uint64_t address and a uint64_t tag
      */
     const void *base;
-    /** memory of the entries of all groups, the group table and the side table, without address
-     * space that is only reserved */
+    /** bytes of the vector's object, of all copies of its tables, and of the entries of all groups;
+     * without address space that is only reserved */
     uint64_t bytes;
     uint64_t n_procs;     /**< of all groups */
     uint64_t capacity;    /**< flat ids, as asked for */

@@ -35,21 +35,21 @@ extern "C" {
  * @{
  */
 #define RANKMAP_MAX_RANKS  UINT32_C(0xffffffff) /**< size of a map: ranks are 0 to 2^32 - 2 */
-#define RANKMAP_ID_LIMIT   (UINT64_C(1) << 40)  /**< flat ids are below this */
-#define RANKMAP_MAX_LEVELS 8u                   /**< levels of a md-blockstride */
+#define RANKMAP_ID_LIMIT   (UINT64_C(1) << 40)  /**< ids are below this */
+#define RANKMAP_MAX_LEVELS 8u                   /**< levels of a formula: see map.h */
 /** bytes of an entry that a lookup points at */
 #define RANKMAP_MAX_WIDTH 65536u
-#define RANKMAP_NO_RANK   UINT32_C(0xffffffff)         /**< no such rank: MPI_UNDEFINED */
+#define RANKMAP_NO_RANK   UINT32_C(0xffffffff)         /**< no such rank, as MPI_UNDEFINED */
 #define RANKMAP_NO_ID     UINT64_C(0xffffffffffffffff) /**< no such id */
 /** @} */
 
 /**
  * @name Error codes
- * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
- * occur), or one of these. The values never change.
+ * A function that returns a code returns 0 or more on success, -ENOMEM, -EINVAL, or one of the
+ * codes below. Their values never change.
  *
- * A function refuses an option struct with -EINVAL if its size is below that of this release or
- * above 4,096 bytes, or if a byte behind the members that this release knows is not 0.
+ * A function refuses an option struct with -EINVAL if the struct's `size` is below that of this
+ * release or above 4,096, or if one of its bytes beyond the members of this release is not 0.
  * @{
  */
 #define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */
@@ -61,10 +61,10 @@ extern "C" {
 /** no rank of this map has that id; or the address vector has no such process group */
 #define RANKMAP_ENOENT  (-23005)
 #define RANKMAP_ENOBUF  (-23006) /**< the caller's buffer is too small */
-#define RANKMAP_ELEVELS (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
+#define RANKMAP_ELEVELS (-23007) /**< a packed map has more than RANKMAP_MAX_LEVELS levels */
 /** a tag does not fit the bits that the address vector's entries have for it */
 #define RANKMAP_ETAG (-23008)
-/** the flat range that the address vector reserved has no room */
+/** the address vector's range of ids has no room for the group, or no group number is left */
 #define RANKMAP_EFULL (-23009)
 /** the map has duplicate ids, as a map from ranks to nodes has: it has no inverse, and is not an
  * MPI group */
@@ -83,22 +83,22 @@ RANKMAP_API const char *rankmap_strerror(int code);
 /** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
 RANKMAP_API const char *rankmap_version(void);
 
-/** What failed and where: the last parameter of functions that report more than a code. */
+/** What failed and where: the last parameter of functions that report more than a code. They fill
+ * it in only if they fail. */
 struct rankmap_error {
     int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
-    /** in a text: the byte where parsing stopped or a bad range begins. In an array: index of the
-     * id or range. Else 2^64 - 1 */
+    /** in a text: the byte where parsing stopped, or where a bad range begins. In an array: the
+     * index of the bad element; of two equal ones, of the second. No place known: 2^64 - 1 */
     uint64_t where;
-    uint64_t id;    /**< the offending id or rank, else #RANKMAP_NO_ID */
+    uint64_t id;    /**< the bad id or rank; else #RANKMAP_NO_ID */
     char text[128]; /**< one English sentence without a newline */
 };
 
 /**
- * Where maps, indexes, tables and scratch space come from.
+ * The source of memory: for maps, indexes, address vectors with their tables, and scratch.
  *
- *   - Both functions must be set. The library calls them in whatever thread makes or drops an
- *     object.
+ *   - Both functions must be set. The library calls them in the thread that calls the library.
  *   - `realloc` of NULL allocates. It returns memory aligned as malloc() does, or NULL.
  *   - Objects keep a pointer to this struct, so it must outlive the last of them.
  */

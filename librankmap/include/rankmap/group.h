@@ -3,7 +3,9 @@
  * @file group.h
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
- * A list of ranks is a map too: its ids are the ranks. MPI's calls on groups are:
+ * A list of ranks is a map too: its ids are the ranks. map.h describes the models: *affine* is
+ * offset + stride·rank, *regular* any formula, *runs* pieces of constant stride. MPI's calls on
+ * groups are:
  *
  * | MPI | here |
  * |---|---|
@@ -20,18 +22,20 @@
  * A communicator without the ranks that failed:
  *
  *     rankmap_exclude_ranks(world, failed, n_failed, NULL, &survivors, &err);   // a few runs
- *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks before
+ *     n = rankmap_size(survivors);
+ *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks in the world
  *
  * Results have MPI's order. The set operations compute the result from the parameters if each map
- * is affine (offset + stride·rank) or consists of few runs, and the result is a formula or few
- * runs. Otherwise an operation takes time linear in the sizes, and usually makes a scratch index or
- * bit vector of one of the maps.
+ * is affine or consists of few runs, and the result is a formula or few runs. Otherwise an
+ * operation takes time linear in the sizes, and usually makes a scratch index or bit vector of one
+ * of the maps.
  *
- * A map with duplicate ids (RANKMAP_ALLOW_DUPLICATES) is no group. All functions except
- * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for
- * it; rankmap_translate() does so for `to` alone.
+ * A *group* is a map without duplicate ids. For any other map, all functions except
+ * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE;
+ * rankmap_translate() does so for `to` alone.
  *
- * If a result equals an argument, it may be that very map, with one more reference.
+ * If a call fails, its output is untouched. If a result equals an argument, it may be that very
+ * map, with one more reference.
  *
  * @threads All functions are MT-Safe.
  */
@@ -55,33 +59,40 @@ extern "C" {
  * @brief parent∘child: the child's ids are ranks of the parent; the result has the parent's ids of
  *        these ranks.
  *
- * The map of a child communicator. In the cases below the call computes a regular result from the
- * parameters and does not read the ids. A level's *count* is the number of values of its digit
- * (struct rankmap_level); P is the product of the parent's counts, without the last level's.
+ * The result is the map of a child communicator. In the cases below the call computes a regular
+ * result from the parameters, and does not read the ids. A level's *count* is the number of values
+ * of its digit (struct rankmap_level); P is the product of the parent's counts, without the last
+ * level's.
  *
  *   - affine ∘ regular: all strides are scaled;
  *   - regular ∘ affine, if the child's stride is k·P ± W·c: k is any integer, W the product of the
  *     counts of the parent's lowest levels (of none: 1), and c divides the count of the next level.
  *     Examples are offsets, reversals and even splits; the first and last block may be partial;
- *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
+ *   - regular ∘ regular, if each stride of the child moves one digit of the parent and no digit
+ *     carries. Examples are bricks of grids and blocks of blocks.
  *
- * If one of the two maps is runs and the other affine, the call computes the result's runs. Any
- * other regular child of a table becomes a *view* of that table, and holds a reference to it. A
- * view of a view is a view of the first table, if the list above covers the two formulas: the tenth
- * generation costs no more than the first. The child gets a table of its own instead if that takes
- * less than an eighth of the first table or less than the view, or with RANKMAP_NO_VIEW. Of any
- * other child the call expands the ids, and finds their model.
+ * In the other cases:
  *
- * @param parent  any map; a view keeps a reference to it
- * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
+ *   - One of the two maps is runs, and the other affine: the call computes the result's runs.
+ *   - The parent is irregular, and the child regular: the result is a *view* of the parent, and
+ *     holds a reference to it. A view of a view is a view of the first table, if the list above
+ *     covers the two formulas: the tenth generation costs no more than the first. The child gets a
+ *     table of its own instead if that takes less than an eighth of the first table or less than
+ *     the view, or with RANKMAP_NO_VIEW.
+ *   - Otherwise the call expands the child's ids, and finds their model.
+ *
+ * @param parent  any map; a view keeps a reference to it, or to its table
+ * @param child   its ids must be below the size of parent
  * @param opts    NULL: defaults
  * @param out     a map of child's size
- * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with duplicate ids, without
- *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
+ * @return 0; RANKMAP_ERANGE (an id of child is no rank of parent; a resulting id is not below
+ *         opts->id_limit; a formula that cannot be stored, see map.h); RANKMAP_EDUP (a child with
+ *         duplicate ids, without RANKMAP_ALLOW_DUPLICATES); -ENOMEM; -EINVAL. A parent with
+ *         duplicate ids needs no flag
  *
- * @cost O(1) where the list above applies, and for a view, unless its table has duplicate ids (a
- *       map from ranks to nodes); O(number of runs) for runs. Otherwise O(child's size), with 4 or
- *       8 bytes of scratch a rank
+ * @cost O(1) where the first list applies, and for a view, if parent and child have no duplicate
+ *       ids; O(number of runs) for runs. Otherwise O(child's size), with 4 or 8 bytes of scratch a
+ *       rank
  * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
  *         combinations of offset, stride and blockstride are tables there and formulas here. The
  *         divisibility conditions are those of layout algebra (CuTe)
@@ -99,25 +110,26 @@ struct rankmap_member {
 /**
  * @brief MPI_Comm_split(): the map of one color.
  *
- * The call uses only the members of that color, in any order. So a runtime has a choice of what to
- * gather:
+ * The call uses only the members of that color, in any order. So the runtime can choose what its
+ * processes gather:
  *
  * - All-gather the colors and keys of all ranks. Each process passes all of them, and its own
  *   color.
  * - If the runtime can group equal colors (by a key-value store, by a sort over the processes),
  *   gather only the members of the own color, and pass those.
- * - Leave all keys 0, and do not gather them, if none changes the order: all are equal, or each is
- *   the rank in the parent. One allreduce finds this out.
+ * - If the keys do not change the order (all are equal, or each is the rank in the parent), leave
+ *   all keys 0, and do not gather them. One allreduce finds this out.
  * - If every process can compute the colors (nodes, rows, halves), gather nothing.
  *
- * @param parent     a group; a view keeps a reference to it
- * @param members    array of n_members; each rank of the color once
+ * @param parent     a group; a view keeps a reference to it, or to its table
+ * @param members    array of n_members; each rank of the color once, also with
+ *                   RANKMAP_ALLOW_DUPLICATES
  * @param n_members  number of members
  * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
  * @param opts       NULL: defaults
  * @param out        the map; the empty one if no member has the color
  * @param err        names the member that the parent does not have, or the duplicate rank; or NULL
- * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
+ * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
  *
  * @cost O(n_members), and the cost of rankmap_from_ids() and rankmap_compose(); 16 bytes of scratch
  *       a member. Keys that are in order already need no sort
@@ -135,16 +147,16 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost O(number of given ranks) if the parent is direct, offset or stride, and the given ranks are
- *       a table, up to 4,096 runs of stride 1, or one stride that leaves a formula or takes out
- *       fewer than 4,096 ranks. Otherwise O(size)
+ * @cost O(number of given ranks) if the parent is affine, except in two cases: the given ranks are
+ *       more than 4,096 runs, or runs of strides other than 1; they are affine, 4,096 or more, and
+ *       leave no formula. In these cases, and with another parent, O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
  * @brief MPI_Group_incl(): the listed ranks of a map, in the list's order.
- * @param parent  any map; a view keeps a reference to it
+ * @param parent  any map; a view keeps a reference to it, or to its table
  * @param ranks   array of n ranks of parent, as MPI passes them; need not be kept
  * @param n       how many
  * @param opts    NULL: defaults
@@ -181,10 +193,12 @@ RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, 
  *
  * Allocates nothing.
  * @cost
- *   - regular: O(levels) if the strides nest, as those of sub-arrays do; else at most O(n)
- *   - elias-fano, bitmap: O(log n)
+ *   - regular: O(levels) if the strides nest (see LAYOUT.md), as those of sub-arrays do; else at
+ *     most O(n)
+ *   - bitmap: O(1); elias-fano: O(log² n)
  *   - ascending runs: O(log of their number); other runs: O(their number)
- *   - lut, frames and views of them: O(n). See rankmap_index_create()
+ *   - lut, frames: O(n). See rankmap_index_create()
+ *   - a view: as its table, and as g; O(n) if the table has duplicate ids
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
 
@@ -202,12 +216,13 @@ struct rankmap_index;
  *   - runs that ascend, or up to 8 runs;
  *   - irregular maps of up to 8 ranks.
  *
- * For any other map the index is an array of 4 bytes for each id of the range, if the range is at
- * most 4 times the size. Else it is a hash table of 12 to 16 bytes a rank. If ids are chosen so
- * that they fall into one bucket, a query is a binary search in that bucket instead of one step.
+ * For any other map the index is an array of 4 bytes for each id of the range (greatest id less the
+ * least; of a view: of its table), if the range is below 4 times the number of ranks. Else it is a
+ * hash table of 12 to 16 bytes a rank. If ids are chosen so that they fall into one bucket, a query
+ * is a binary search in that bucket.
  *
  * @param map        a group; the index keeps a reference
- * @param allocator  or NULL
+ * @param allocator  NULL: libc's
  * @param out        the index
  * @return 0, RANKMAP_ENOTINJECTIVE, -ENOMEM or -EINVAL
  * @cost O(n)
@@ -219,7 +234,7 @@ RANKMAP_API int rankmap_index_create(struct rankmap *map, const struct rankmap_a
 RANKMAP_API void rankmap_index_destroy(struct rankmap_index *index);
 
 /** @brief rankmap_rank() in O(1), or O(log size) at worst; for a quick map as rankmap_rank().
- *        Allocates nothing. */
+ *        Returns the rank or RANKMAP_ENOENT. Allocates nothing. */
 RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id);
 
 /**
@@ -229,12 +244,11 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
- * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
- *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost O(n), without allocation, if `to` is affine. Otherwise the call makes an index of `to`, as
- *       rankmap_index_create() does: O(n + size of `to`). If n is at most 2, or below a sixteenth
- *       of that size and `to` is quick (see rankmap_index_create()), it calls rankmap_rank() n
- *       times instead
+ * @return 0, RANKMAP_ERANGE (a rank that `from` does not have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
+ *         -EINVAL
+ * @cost O(n), without allocation, if `to` is affine. The call makes n calls of rankmap_rank() if n
+ *       is at most 2, or if `to` is quick (see rankmap_index_create()) and n is below a sixteenth
+ *       of its size. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -244,8 +258,8 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
  * @param a,b  maps
  * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL; -ENOMEM; -EINVAL (NULL)
  * @cost O(1) for affine maps; O(n) for others. If both have distinct ids in different orders, the
- *       call makes a bit vector or an index of one of them. If both have duplicate ids, it takes 24
- *       bytes of scratch a rank
+ *       call makes a bit vector or an index of `a`, unless `a` is affine. If both have duplicate
+ *       ids, in different orders, it takes 24 bytes of scratch a rank
  */
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 
@@ -254,9 +268,10 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
- * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
- *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost as rankmap_difference()
+ * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit; a
+ *         formula that cannot be stored, see map.h), RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
+ * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if
+ *       both are affine or runs, otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                               struct rankmap **out);
@@ -267,7 +282,7 @@ RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct
  * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
- * @cost as rankmap_difference()
+ * @cost two affine maps: O(log of the strides). Otherwise as rankmap_difference()
  * @source the Chinese remainder theorem, for two arithmetic progressions
  */
 RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
@@ -279,9 +294,13 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
  * @param opts  NULL: defaults
  * @param out   the map
  * @return as rankmap_union()
- * @cost two affine maps: from the parameters, in O(log of the strides), or in O(number of runs of
- *       the result). Affine maps and runs whose numbers of runs have a product of at most 4,096:
- *       O(that product). Otherwise O(size of a + size of b)
+ * @cost
+ *   - two affine maps: O(log of the strides) if the result is a formula or up to three runs, or
+ *     O(number of its runs) if fewer than 4,096 ids of a go
+ *   - affine maps and runs whose numbers of runs have a product of at most 4,096: O(that product)
+ *     if the runs of b ascend as those of a do, at most O(product · runs of b); only if what goes
+ *     from each run of a is runs of consecutive ranks
+ *   - otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,
                                    const struct rankmap_opts *opts, struct rankmap **out);

@@ -13,14 +13,15 @@
  *     // the width is a constant: with a table, one load and one multiplication less
  *     uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
  *
- * Two functions serve every map and give the same results:
+ * map.h describes the models. *Affine* is offset + stride·rank; *blocks* is blockstride with phase
+ * φ = 0. Two functions serve every map and give the same results:
  *
- *   - rankmap_at() tests for the affine models first, then for the 32-bit table, for two levels
- *     (blocks) and for the bit-packed table. It is best if a call site mostly meets one model,
- *     since the processor then predicts the branch. An affine lookup costs 6 instructions,
- *     including the load of an 8-byte entry and the return.
- *   - rankmap_at_nobranch() adds three terms: affine, two levels, 32-bit table. Terms that the map
- *     does not have are 0. It is best if a call site meets communicators of these models in random
+ *   - rankmap_at() tests for affine first, then for the 32-bit table, for blocks and for the
+ *     bit-packed table. For any other map it makes a call. It is best if a call site mostly meets
+ *     one model, since the processor then predicts the branch. An affine lookup costs 6
+ *     instructions, including the load of an 8-byte entry and the return.
+ *   - rankmap_at_nobranch() adds three terms: affine, blocks, 32-bit table. Terms that the map does
+ *     not have are 0. It is best if a call site meets communicators of these models in random
  *     order: its one branch, a call for maps of any other model, always goes the same way.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
@@ -28,9 +29,9 @@
  * member `form` (RANKMAP_FORM_…, below): if they pass it as a constant, only the instructions of
  * that form remain.
  *
- * No function here checks that the rank is below the size of the map. Affine and two-level lookups
- * read only the 64 bytes (rankmap_at_nobranch() also a constant of the library). The other forms
- * also read the map, which must outlive the lookup.
+ * No function here checks that the rank is below the size of the map. Lookups of the forms
+ * RANKMAP_FORM_AFFINE, _BLOCK and _PHASED read only the 64 bytes (rankmap_at_nobranch() also a
+ * constant of the library). The other forms also read the map, which must outlive the lookup.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
  */
@@ -61,15 +62,16 @@ extern "C" {
 
 /**
  * @name Forms of a lookup
- * The values never change.
+ * r is the rank, b the ranks of a block, φ the phase (map.h); the other words are members of struct
+ * rankmap_lookup. The values never change.
  * @{
  */
 #define RANKMAP_FORM_AFFINE 0u /**< base + r·step */
 #define RANKMAP_FORM_BLOCK  1u /**< base + r·step + ⌊r/b⌋·jump */
 #define RANKMAP_FORM_LUT32  2u /**< base + table[r]·width */
-#define RANKMAP_FORM_PHASED 3u /**< base + r·step + ⌊(r+φ)/b⌋·jump: blocks cut by rank 0 */
+#define RANKMAP_FORM_PHASED 3u /**< base + r·step + ⌊(r+φ)/b⌋·jump: rank 0 is inside a block */
 #define RANKMAP_FORM_PACKED 4u /**< base + table[r]·width, bit-packed */
-#define RANKMAP_FORM_SLOW   5u /**< asks the map */
+#define RANKMAP_FORM_SLOW   5u /**< base + rankmap_id(map, r)·width */
 /** @} */
 
 /** Mask of a lookup for which rankmap_at_nobranch() calls rankmap_lookup_at(). */
@@ -77,37 +79,39 @@ extern "C" {
 
 /**
  * A map bound to an array. rankmap_lookup_init() fills it in; it may be copied. Arithmetic is
- * modulo 2^64. o is the offset of the map's model: see map.h.
+ * modulo 2^64.
  */
 struct rankmap_lookup {
     /** with RANKMAP_FORM_AFFINE the same as base; else a number such that guard + r·step has its
      * highest bit set for every rank r */
     uint64_t guard;
-    uint64_t base;     /**< address of the entry of id o */
-    uint64_t step;     /**< bytes from rank to rank; 0 with a table */
-    uint64_t magic;    /**< ⌈2^64/b⌉; 0 with one level; packed: mask of a value */
-    uint64_t jump;     /**< bytes that each block adds; packed: bits of a value */
-    const void *table; /**< ids less o, never NULL; RANKMAP_FORM_SLOW: the map */
-    uint32_t width;    /**< bytes an entry */
+    /** address of an entry: of rank 0, of the table's least id, or with SLOW of id 0 */
+    uint64_t base;
+    uint64_t step;  /**< bytes from rank to rank; 0 with a table */
+    uint64_t magic; /**< ⌈2^64/b⌉; 0 without blocks; packed: mask of a value */
+    uint64_t jump;  /**< bytes that each block adds to those of step; packed: bits of a value */
+    /** ids less the least id; a number 0 without a table; with SLOW the map. Never NULL */
+    const void *table;
+    uint32_t width; /**< bytes an entry */
     /** all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_SLOW in the others */
     uint32_t mask;
-    uint32_t phase; /**< φ; 0 unless blocks are cut by rank 0 */
+    uint32_t phase; /**< φ in RANKMAP_FORM_PHASED, else 0 */
     uint32_t form;  /**< RANKMAP_FORM_… */
 };
 
 /**
  * @brief Bind a map to an array of entries.
  *
- * Any base is allowed. Entries at 2^63 and above, where no process has memory, take the slower path
- * of rankmap_at(). A map of blocks becomes RANKMAP_FORM_SLOW if step times its number of ranks is
+ * Any base is allowed. Affine lookups of entries at 2^63 and above take the slower path of
+ * rankmap_at(). A map of blocks becomes RANKMAP_FORM_SLOW if its step times its number of ranks is
  * above 2^62.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
- * @param map     the call keeps no reference, so the map must outlive the lookup (affine and
- *                two-level lookups do not read it again)
+ * @param map     the call keeps no reference: unless lookup->form is AFFINE, BLOCK or PHASED, the
+ *                map must outlive the lookup
  * @param base    address of the entry of id 0, or 0
  * @param width   bytes an entry, 1 to RANKMAP_MAX_WIDTH
- * @return 0, or -EINVAL (NULL, width)
+ * @return 0, or -EINVAL (lookup or map is NULL; width): *lookup is untouched
  *
  * MT-Safe on distinct lookups. Allocates nothing.
  */
@@ -157,10 +161,10 @@ static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint
  * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK also works for RANKMAP_FORM_AFFINE,
  *               and RANKMAP_FORM_PHASED for both
  * @param rank   below the size of its map
- * @param width  as in rankmap_lookup_init(): a constant saves a multiplication
+ * @param width  as in rankmap_lookup_init(): with a table, a constant saves a multiplication
  * @return base + width·id
- * @cost with the load of an address and the return: affine 5 instructions, blocks 8, phased 10,
- *       lut 6, packed 12
+ * @cost with the load of an address and the return: AFFINE 5 instructions, BLOCK 8, PHASED 10,
+ *       LUT32 6, PACKED 12
  */
 static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t form, uint32_t rank,
                                        uint32_t width)
@@ -184,7 +188,7 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
 }
 
 /**
- * @brief rankmap_at() for callers that know the width.
+ * @brief rankmap_at() for callers that know the width at compile time.
  * @param l      a lookup
  * @param rank   below the size of its map
  * @param width  as in rankmap_lookup_init(): with a table, a constant saves a load and a
@@ -225,7 +229,7 @@ static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 /**
  * @brief rankmap_at_sized() without a branch between affine, blocks and 32-bit tables.
  *
- * One branch is left: the forms above RANKMAP_FORM_LUT32 go through rankmap_lookup_at().
+ * One branch is left: the forms PHASED, PACKED and SLOW go through rankmap_lookup_at().
  *
  * @param l      a lookup
  * @param rank   below the size of its map

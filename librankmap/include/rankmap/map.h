@@ -3,8 +3,10 @@
  * @file map.h
  * @brief Maps: making them, their models and costs, and their packed form.
  *
- * The models, for rank r (⌊⌋ is division without remainder, mod its remainder; the *range* is the
- * greatest id less the least; φ, the *phase*, is the number of ranks that the first block lacks):
+ * A map gives each rank r below n an *id*, a number below 2^40. Its *model* is the form in which
+ * the map stores the ids. In the table of the models, ⌊⌋ rounds down, and mod is the remainder. The
+ * *range* is the greatest id less the least. φ, the *phase*, is the number of ranks that the first
+ * block lacks. T is a table; the other letters are parameters of the model.
  *
  *     direct          r
  *     offset          o + r
@@ -31,15 +33,17 @@
  *     id = rankmap_id(map, 7);
  *     rankmap_unref(map);
  *
- * direct, offset, stride, blockstride and md-blockstride are the **regular** models, with one
- * *level* for each digit of the rank: 1, 1, 1, 2 and more. They take 16 bytes with one level, and
- * 8 + 16·levels with more, beside the object's header of 24. *Affine* is the common name of direct,
- * offset and stride.
+ * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They have one
+ * *level* for each digit of the rank: direct, offset and stride one, blockstride two,
+ * md-blockstride three to eight. They take 16 bytes with one level, and 8 + 16·levels with more,
+ * besides the object's header of 24. *Affine* is the common name of direct, offset and stride. The
+ * other models are **irregular**.
  *
- * An irregular map gets a bit-packed table, or a slower model that is much smaller: runs, bitmap or
- * elias-fano with half of the table's bytes or less, frames with three quarters or less. In all it
- * takes at most ⌈log2(range + 1)⌉ bits a rank + 64 bytes; with RANKMAP_FAST 32 bits where that is
- * more.
+ * An irregular array of ids becomes a bit-packed table, or a slower model that is much smaller:
+ * runs, bitmap or elias-fano with half of the table's bytes or less, frames with three quarters or
+ * less. With its header a map takes at most ⌈log2(range + 1)⌉ bits a rank + 64 bytes; with
+ * RANKMAP_FAST 32 bits where that is more. Only runs with duplicate ids may take more, if
+ * rankmap_compose() or rankmap_unpack() makes them of other runs.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -58,8 +62,8 @@ extern "C" {
 /** An immutable sequence of ids. Opaque. */
 struct rankmap;
 
-/** Two or more ranks may have the same id, as in a map from ranks to nodes. Such a map is no
- * group. */
+/** Two or more ranks may have the same id, as in a map from ranks to nodes. A map with such ranks
+ * is no group: see group.h. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
  * An irregular array whose ids span less than 2^32 becomes RANKMAP_LUT32: its lookups are faster
@@ -74,8 +78,8 @@ struct rankmap;
 struct rankmap_opts {
     size_t size;                               /**< sizeof(struct rankmap_opts) */
     const struct rankmap_allocator *allocator; /**< NULL: libc's */
-    /** ids must be below this; 0: RANKMAP_ID_LIMIT. A limit above RANKMAP_ID_LIMIT:
-     * RANKMAP_ERANGE */
+    /** ids must be below this; 0: RANKMAP_ID_LIMIT. With a limit above RANKMAP_ID_LIMIT the call
+     * fails with RANKMAP_ERANGE */
     uint64_t id_limit;
     uint32_t flags;    /**< RANKMAP_ALLOW_DUPLICATES and so on */
     uint32_t reserved; /**< 0 */
@@ -90,16 +94,21 @@ struct rankmap_opts {
  *   - -ENOMEM
  *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size, opts->reserved, an allocator
  *     that lacks a function
- *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; a sum that would pass the limit or
- *     fall below 0
- *   - RANKMAP_EDUP: two ranks with the same id
+ *   - RANKMAP_ERANGE: more than RANKMAP_MAX_RANKS ranks; an id below 0, or not below
+ *     opts->id_limit; opts->id_limit above RANKMAP_ID_LIMIT
+ *   - RANKMAP_EDUP: two ranks with the same id, without RANKMAP_ALLOW_DUPLICATES
  *   - the codes that the function's own comment adds
  *
- * A formula whose ids are in range still fails with RANKMAP_ERANGE if
+ * Some formulas cannot be stored although all ids are in range. Such a formula has rank 0 inside a
+ * block of more than 2^31 ranks, not at its beginning; or one of its digits alone could move an id
+ * by 2^40 or more. If the result is such a formula, some functions return RANKMAP_ERANGE:
  *
- *   - one of its digits alone could move an id by 2^40,
- *   - its offset is beyond ±2^45, or
- *   - rank 0 lies inside a block of more than 2^31 ranks, not at its beginning.
+ *   - rankmap_unpack();
+ *   - rankmap_difference(), rankmap_union(), rankmap_exclude() and rankmap_exclude_ranks();
+ *   - rankmap_compose(), rankmap_include_ranks() and rankmap_split(), if the result has more than
+ *     2^24 ranks.
+ *
+ * The other functions make an irregular map of these ids.
  * @{
  */
 
@@ -119,21 +128,20 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model without phase, at about memory bandwidth. Two
- *     passes find one with a phase φ. The detector compares every element: it invents no regular
- *     array, and misses none of up to RANKMAP_MAX_LEVELS levels, except one that begins inside a
+ *   - One pass over the array finds a regular model without phase, at about memory bandwidth. A
+ *     second search finds one with a phase φ. The detector compares every element. It finds every
+ *     regular model of up to RANKMAP_MAX_LEVELS levels, except one in which rank 0 lies inside a
  *     block of more than 2^31 ranks.
  *   - The parameters of a regular model show whether it has duplicate ids, except for three or more
- *     levels that do not nest (see LAYOUT.md). These, and irregular ids that do not ascend, are
- *     searched for duplicates. The search takes scratch: one bit for each id of the range, or 16
- *     bytes a rank if the range is 64 times the size or more (and at least 65,536). For such levels
- *     it takes 8 bytes a rank more.
- *   - 64-bit ids are for flat ids over several process groups.
+ *     levels that do not nest (see LAYOUT.md). The call searches such levels, and irregular ids
+ *     that do not ascend, for duplicates. The search takes scratch memory: one bit for each id of
+ *     the range, or 16 bytes a rank if the range is at least 65,536 and 64 times the number of
+ *     ranks. For a regular model it takes 8 bytes a rank more.
  *   - You may pass an array of int if opts->id_limit is at most 2^31: a negative value then fails
  *     with RANKMAP_ERANGE.
  *
  * @param ids       array of n ids in rank order, each of id_bytes; need not be kept
- * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
+ * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t); else -EINVAL
  * @param n         ranks, 0 to RANKMAP_MAX_RANKS
  * @param opts      NULL: defaults
  * @param out       the map
@@ -142,8 +150,8 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  * @return as described above
  *
  * @cost O(n). A regular array without phase is read once; one of three or more levels may be read
- *       again, to look for a phase that saves a level. After an error, the detail for `err` costs a
- *       sort
+ *       again, to look for a phase that saves a level. After RANKMAP_EDUP, the detail for `err`
+ *       costs a sort
  * @source "Memory Compression Techniques for Network Address Management in MPI", section III-C1,
  *         detects stride; the linear detector of n levels is ours
  */
@@ -158,7 +166,7 @@ static inline int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct
     return rankmap_from_ids(ids, sizeof(ids[0]), n, opts, out, err);
 }
 
-/** @brief rankmap_from_ids() of 64-bit ids, such as MPICH's lpids. */
+/** @brief rankmap_from_ids() of 64-bit ids, for ids that may be 2^32 or more. */
 static inline int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
                                      struct rankmap **out, struct rankmap_error *err)
 {
@@ -179,8 +187,9 @@ RANKMAP_API uint32_t rankmap_size(const struct rankmap *map);
 /**
  * @brief The id of a rank.
  * @return the id, or RANKMAP_NO_ID for a rank that the map does not have
- * @cost regular, lut, frames: O(1). Runs: O(log of their number). Bitmap, elias-fano: O(log of the
- *       bit vector's length). A view: as its table. lookup.h has the inline form
+ * @cost regular: O(levels); lut, frames: O(1); runs: O(log of their number); bitmap, elias-fano:
+ *       O(log of the bit vector's length); a view: as its table, and O(levels). lookup.h has the
+ *       inline form
  */
 RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
 
@@ -191,8 +200,9 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  * @param n         how many
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
  * @param out       n ids of id_bytes each
- * @return 0; RANKMAP_ERANGE if first + n is above the size, or if id_bytes is 4 and the map has an
- *         id above 2^32 - 1; -EINVAL (map is NULL, id_bytes). On failure out is untouched
+ * @return 0; RANKMAP_ERANGE if first + n is above the map's size, or if id_bytes is 4 and any rank
+ *         of the map has an id above 2^32 - 1; -EINVAL (map is NULL, id_bytes). On failure out is
+ *         untouched
  * @cost O(n); each rank costs less than with rankmap_id()
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id_bytes,
@@ -206,9 +216,9 @@ RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t 
 /** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
 struct rankmap_range {
     uint64_t first;
-    /** the range ends here; need not be one of its ids. Below first only with a negative stride */
+    /** the range ends here; need not be one of its ids */
     uint64_t last;
-    int64_t stride; /**< not 0 */
+    int64_t stride; /**< not 0; negative if last is below first, positive if it is above */
 };
 
 /**
@@ -217,11 +227,10 @@ struct rankmap_range {
  * @param n_ranges  0 gives the empty map
  * @param opts      NULL: defaults
  * @param out       the map
- * @param err       names the bad range, or the second of two ranges that share an id (which it
- *                  looks for if there are at most 1,024 ranges); or NULL
- * @return as described above
- * @cost O(n_ranges · log n_ranges) if all strides are ±1, or if no two ranges overlap; otherwise
- *       O(number of ranks)
+ * @param err       names the bad range, or, among up to 1,024 ranges, two that share an id; or NULL
+ * @return as described above; RANKMAP_ERANGE also for a stride that is 0 or leads away from `last`
+ * @cost O(n_ranges · log n_ranges) if there are fewer than 2^23 ranges, and all strides are ±1 or
+ *       no two ranges overlap; otherwise O(number of ranks)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out,
@@ -234,10 +243,10 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  *   inside.
  * - Ranges are separated by blanks (space, tab, CR, LF), or by one comma with or without blanks
  *   around it. A comma before the first or after the last range is an error.
- * - Blanks alone are the empty map.
+ * - An empty text, or blanks alone, is the empty map.
  * - A range whose last is below its first counts downwards, with or without a minus sign in its
  *   stride.
- * - A negative stride upwards, or a stride of 0, fails with RANKMAP_ERANGE.
+ * - A negative stride upwards, or a stride of 0, or of 2^41 and more, fails with RANKMAP_ERANGE.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -245,7 +254,7 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  * @param out   the map
  * @param err   names the byte and what is missing there, or the ranges that share an id; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
- * @cost as rankmap_from_ranges()
+ * @cost O(len), and that of rankmap_from_ranges()
  */
 RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
                                   struct rankmap **out, struct rankmap_error *err);
@@ -255,22 +264,25 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  *
  * The text is one of these:
  *
- *   - `(vector,(0,4,16))`, in either grammar of PMI_process_mapping. The vector is repeated until
- *     every rank has its node.
- *   - A task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`. It must place exactly
- *     n ranks.
+ *   - PMI_process_mapping: `(vector,(0,4,16))` is, from node 0 on, 4 nodes of 16 ranks each. The
+ *     call also reads what MPICH 4.1 added: a bare number is a node with one rank, and `[…]x3` is
+ *     what is in the brackets, three times. The vector is repeated until every rank has its node.
+ *   - A task map of Flux RFC 34: `[[0,4,16,1]]` or `{"version":1,"map":[[0,4,16,1]]}`, where the
+ *     last number repeats the block. If a task map does not place exactly n ranks, the call fails
+ *     with RANKMAP_ERANGE.
  *
- * Blanks may surround numbers, words and punctuation. Nodes are below 2^31.
- * RANKMAP_ALLOW_DUPLICATES is implied.
+ * Blanks may surround numbers, words and punctuation. Nodes are 0 to 2^31 - 1, the other numbers 1
+ * to 2^31 - 1. RANKMAP_ALLOW_DUPLICATES is implied.
  *
  * @param text  not terminated
  * @param len   bytes
  * @param n     ranks of the job
  * @param opts  NULL: defaults
- * @param out   a map from rank to node, for the two functions below; it is no group
- * @param err   names the byte and what is missing there; or NULL
+ * @param out   a map from rank to node, for the two functions below; it is no group if two ranks
+ *              share a node
+ * @param err   names the byte and what is wrong there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
- * @cost O(1) for one block; otherwise O(n), to detect the result's model
+ * @cost O(len) for one block; otherwise O(len + n), to detect the result's model
  */
 RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
                                         const struct rankmap_opts *opts, struct rankmap **out,
@@ -278,19 +290,18 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
 
 /**
  * @brief The ranks of a job, ordered by node, and within a node by rank.
- * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; the numbers of nodes
- *               are within 2^32 of each other
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node
  * @param opts   NULL: defaults
  * @param out    a permutation of 0 … n-1
- * @return as described above
- * @cost O(n + nodes)
+ * @return as described above; RANKMAP_ERANGE also if two nodes' numbers differ by 2^32 or more
+ * @cost O(n), with 16 bytes of scratch a rank
  */
 RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
                                       struct rankmap **out);
 
 /**
  * @brief The ranks on one node, ascending.
- * @param nodes  as in rankmap_ranks_by_node()
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node
  * @param node   a node without ranks gives the empty map
  * @param opts   NULL: defaults
  * @param out    the ranks
@@ -303,7 +314,8 @@ RANKMAP_API int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node
 /** @} */
 
 /**
- * @name A map's model MT-Safe, allocate nothing, O(1).
+ * @name A map's model
+ * These functions are MT-Safe, and allocate nothing. They take O(1), and for runs O(their number).
  * @{
  */
 
@@ -317,11 +329,11 @@ enum rankmap_kind {
     RANKMAP_RUNS = 6,             /**< pieces, each a stride */
     RANKMAP_BITMAP = 7,           /**< ascending ids, a bit for each id of the range */
     RANKMAP_ELIAS_FANO = 8,       /**< ascending ids, sparse */
-    RANKMAP_FRAMES = 9,           /**< bit-packed table of two stages */
+    RANKMAP_FRAMES = 9,           /**< two bit-packed tables: a base for each 2^k ranks, and low */
     RANKMAP_PACKED = 10,          /**< lut, bit-packed */
     RANKMAP_LUT32 = 11,           /**< lut, 32 bits a rank */
-    RANKMAP_LUT_STRIDE = 12,      /**< view of a parent's table, one level */
-    RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, two levels and more */
+    RANKMAP_LUT_STRIDE = 12,      /**< view of a parent's table, g of one level */
+    RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, g of two levels and more */
 };
 
 /** One digit of a regular model: its number of values, and what each step adds to the id. */
@@ -374,8 +386,8 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 
 /**
  * @name Pack
- * A packed map is bytes, the same on every machine; librankmap/LAYOUT.md describes them. Regular
- * maps and runs keep their model. A view is packed as the table of its own ids.
+ * A packed map is bytes, the same on every machine; librankmap/LAYOUT.md describes them. They hold
+ * the formula of a regular map, the runs of a map of runs, and the ids of any other map.
  * @{
  */
 
@@ -396,23 +408,28 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * @brief Read a map from untrusted bytes.
  *
  * The call checks every parameter as the functions above do, and checks a table for ids out of
- * range and for duplicate ids.
+ * range and for duplicate ids. It chooses the map's model anew.
  *
  * @param buf   packed map, at its beginning; more may follow
  * @param len   bytes there
  * @param opts  NULL: defaults. Set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
  * @param out   the map
  * @return bytes consumed; RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
- *         or -EINVAL
+ *         or -EINVAL. On failure *out is untouched
  *
- * The call allocates memory in proportion to len, and up to 1.5 MiB more for this check: if a
- * regular map has three or more levels whose strides do not nest (see LAYOUT.md), only a check of
- * every rank finds duplicate ids. The call makes it up to 65,536 ranks. For more it returns
- * RANKMAP_ERANGE, also with RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. It
- * refuses runs in the same way if they are 8,388,608 or more, or more pairs of them overlap.
+ * If a regular map has three or more levels, none of stride 0, and they do not nest (see
+ * LAYOUT.md), only a check of every rank finds duplicate ids. The call makes this check if the map
+ * has up to 65,536 ranks. It refuses a larger one with RANKMAP_ERANGE, also with
+ * RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. In the same way it refuses
+ * runs that have more ranks than their packed form has bytes, if there are 8,388,608 runs or more,
+ * or if more than 8,388,608 pairs of them overlap.
+ *
+ * The call allocates memory in proportion to len, and up to 1.5 MiB more for the check of every
+ * rank.
  *
  * MT-Safe.
- * @cost O(n) for tables; O(1) for regular maps, except for the check above
+ * @cost O(n) for tables; that of rankmap_from_ranges() for runs; O(1) for regular maps, except for
+ *       the check above
  */
 RANKMAP_API ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *opts,
                                    struct rankmap **out);
