@@ -36,10 +36,10 @@ const char *rankmap_strerror(int code)
     case RANKMAP_ERANGE: return "a rank, id, count or parameter is out of range";
     case RANKMAP_ESYNTAX: return "text is not a list of ranks, task map or process mapping";
     case RANKMAP_EFORMAT: return "bytes are not a packed map";
-    case RANKMAP_ENOENT: return "no such rank, id, group or entry";
+    case RANKMAP_ENOENT: return "no rank has this id, or no such process group";
     case RANKMAP_ENOBUF: return "buffer is too small";
     case RANKMAP_ELEVELS: return "too many levels";
-    case RANKMAP_ETAG: return "address uses the tag's bits, or tag does not fit them";
+    case RANKMAP_ETAG: return "tag does not fit the tag's bits";
     case RANKMAP_EFULL: return "the reserved range of flat ids is full";
     case RANKMAP_ENOTINJECTIVE: return "map has equal ids, and so no inverse";
     default: break;

@@ -235,13 +235,41 @@ static int list_gaps(const struct make *mk, const struct piece *a, const struct 
     return rc;
 }
 
+/* The difference of a progression and two or more of its members that have a stride. Returns 1 when
+ * done, 0 if the result is not regular. */
+static int difference_strided(const struct make *mk, const struct piece *all,
+                              const struct piece *common, struct rankmap **out)
+{
+    uint64_t first = (uint64_t)common->first, last = first + 2 * (common->n - 1);
+    struct piece parts[3];
+    struct shape shape;
+    int rc;
+
+    if (without_progression(all, common, &shape)) {
+        rc = rankmap__from_shape(mk, &shape, out);
+        if (rc != RANKMAP_ERANGE) /* else no formula can have strides that long: pieces can */
+            return rc < 0 ? rc : 1;
+    }
+    if (common->stride == 2) { /* before, between, after */
+        parts[0] = sub_piece(all, 0, first);
+        parts[1] = sub_piece(all, first + 1, common->n - 1);
+        parts[1].stride *= 2;
+        parts[2] = sub_piece(all, last + 1, all->n - last - 1);
+        rc = rankmap__from_pieces(mk, parts, 3, out);
+    } else if (common->n < PIECE_PAIRS) {
+        rc = list_gaps(mk, all, common, out);
+    } else {
+        return 0;
+    }
+    return rc < 0 ? rc : 1;
+}
+
 /* Set operations on two arithmetic progressions. Returns 1 when done, 0 if the result is not
  * regular. */
 static int affine_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                        bool wanted, struct rankmap **out)
 {
-    struct piece pa, pb, common, parts[3];
-    struct shape shape;
+    struct piece pa, pb, common, parts[2];
     int rc;
 
     rankmap__pieces_get(a, &pa);
@@ -257,20 +285,8 @@ static int affine_sets(const struct make *mk, struct rankmap *a, const struct ra
         parts[1] = sub_piece(&pa, (uint64_t)common.first + common.n,
                              pa.n - (uint64_t)common.first - common.n);
         rc = rankmap__from_pieces(mk, parts, 2, out);
-    } else if (without_progression(&pa, &common, &shape)) {
-        rc = rankmap__from_shape(mk, &shape, out);
-    } else if (common.stride == 2) { /* before, between, after */
-        uint64_t first = (uint64_t)common.first, last = first + 2 * (common.n - 1);
-
-        parts[0] = sub_piece(&pa, 0, first);
-        parts[1] = sub_piece(&pa, first + 1, common.n - 1);
-        parts[1].stride *= 2;
-        parts[2] = sub_piece(&pa, last + 1, pa.n - last - 1);
-        rc = rankmap__from_pieces(mk, parts, 3, out);
-    } else if (common.n < PIECE_PAIRS) {
-        rc = list_gaps(mk, &pa, &common, out);
     } else {
-        return 0;
+        return difference_strided(mk, &pa, &common, out);
     }
     return rc < 0 ? rc : 1;
 }

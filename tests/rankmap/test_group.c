@@ -551,6 +551,28 @@ static void compressed_sets(void **state)
     rankmap_unref(world);
 }
 
+/* A set whose formula has a stride too long to be stored is stored in pieces. */
+static void sets_of_far_members(void **state)
+{
+    const uint32_t top = UINT32_MAX - 1, far = top - 20;
+    struct rankmap *world = affine(0, 1, UINT32_MAX), *two = affine(5, far - 5, 2), *map, *all;
+
+    assert_int_equal(rankmap_difference(world, two, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), UINT32_MAX - 2);
+    assert_int_equal(rankmap_id(map, 4), 4);
+    assert_int_equal(rankmap_id(map, 5), 6);
+    assert_int_equal(rankmap_id(map, far - 2), far - 1);
+    assert_int_equal(rankmap_id(map, far - 1), far + 1);
+    assert_int_equal(rankmap_id(map, UINT32_MAX - 3), top);
+    assert_int_equal(rankmap_union(map, two, NULL, &all), 0);
+    assert_int_equal(rankmap_size(all), UINT32_MAX);
+    assert_int_equal(rankmap_id(all, top), far);
+    rankmap_unref(all);
+    rankmap_unref(map);
+    rankmap_unref(two);
+    rankmap_unref(world);
+}
+
 static void indexes(void **state)
 {
     uint32_t *ids = permutation(5000, 1), out[5000];
@@ -621,6 +643,7 @@ int main(void)
         cmocka_unit_test(views),
         cmocka_unit_test(generations),
         cmocka_unit_test(compressed_sets),
+        cmocka_unit_test(sets_of_far_members),
         cmocka_unit_test(indexes),
         cmocka_unit_test(one_rank_a_node),
         cmocka_unit_test(strides_that_meet_once),
