@@ -29,8 +29,8 @@
  * shows any change, and refreshes the copy after a change. Otherwise it uses the copy as it is, and
  * refreshes it once if the copy does not permit the access, or if the transport reports a stale
  * handle. The transport reports no stale handle for an unregistered region
- *   - without ASYMREG_CAP_REVOKE: over shared memory and CMA, and over libasymreg-ucx if UCX has an
- *     RDMA adapter or supports the memory of a GPU;
+ *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
+ *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
  *   - over libasymreg-ibv, if the registration continues: a segment, or other regions share it;
  *   - over libasymreg-ucx, if another region with the same registration has the address now.
  *
