@@ -15,7 +15,7 @@
  *     operation by address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
- *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
+ *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // to raddr + 8
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
