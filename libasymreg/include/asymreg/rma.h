@@ -348,7 +348,7 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param blob     the bytes that asymreg_export() of that context wrote
  * @param bytes    its length
  * @param err      detail on failure, or NULL
- * @return 0; or one of these, and the number stays free: -EINVAL; -EEXIST (the number is in use);
+ * @return 0; or one of these, and nothing is imported: -EINVAL; -EEXIST (the number is in use);
  *         -EPERM (in a child); ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer
  *         uses another transport; or the peer has ASYMREG_DRAIN, and this process cannot map the
  *         memory in which it would publish its operations); ASYMREG_EPEER (the peer has gone
@@ -374,7 +374,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /**
  * @name Operations
  * A worker belongs to one thread at a time; distinct workers are independent. At most 4096 workers,
- * of all processes together, can use a peer that has ASYMREG_DRAIN; others get ASYMREG_EFULL.
+ * of all processes together, can use a peer that has ASYMREG_DRAIN; further ones get ASYMREG_EFULL.
  *
  * `id` is the registration to which the address must belong, or ASYMREG_ANY. A put or get of 0
  * bytes only checks that the peer is alive, for any address. Each operation returns 0 or:
@@ -556,7 +556,8 @@ ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
  * @param operand  operand of the operation
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
+ * @return see above; ASYMREG_EALIGN (`raddr`, or its place in the mapped file, is no multiple of
+ *         `bytes`); -EINVAL (another size or operation)
  *
  * If the transport lacks the operation but has compare-and-swap, the library repeats
  * compare-and-swap until it succeeds: several round trips. asymreg/atomic.h has the operations by
@@ -570,8 +571,9 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
     /** registration meant, or ASYMREG_ANY. The region must permit ASYMREG_ATOMIC. Where there are
-     * no atomics, ASYMREG_AMO_SET becomes a put: then over CMA the region must permit ASYMREG_WRITE
-     * too, and over a transport without any atomics only ASYMREG_WRITE */
+     * no atomics, ASYMREG_AMO_SET becomes a put: then over CMA, or in a file that could be
+     * shortened, the region must permit ASYMREG_WRITE too, and over a transport without any atomics
+     * only ASYMREG_WRITE */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
