@@ -4,8 +4,8 @@
  * @brief Put, get and update memory of another process by its number (the PE) and the ordinary
  *        address there.
  *
- * A process registers any memory at any time, without a collective call; a million regions are
- * usual.
+ * A process registers any of its memory at any time, without a collective call: up to 67 million
+ * regions in a context.
  *
  *   - A process opens a **context**, and registers memory where and when it likes: malloc, stack, a
  *     mapped file. Each registration is a **region**.
@@ -13,11 +13,12 @@
  *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
  *     each thread, and puts, gets and updates memory by its address in the process that registered
  *     it.
- *   - For each operation the library finds the region in its copy of the peer's published table,
- *     and refuses an access that does not fit the region.
+ *   - A context publishes a table of its regions, and the library keeps a copy of each peer's
+ *     table. For each operation it finds the region in the copy, and refuses an access that does
+ *     not fit the region.
  *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the peer takes no
  *     part in operations. Over UCX it may have to: see asymreg-ucx.h. This library starts no
- *     thread.
+ *     thread; the transports over UCX and verbs may.
  *
  * It is not an OpenSHMEM or MPI library, nor a launcher, nor an allocator.
  *

@@ -8,32 +8,36 @@
  * processor takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins
  * it. To end a registration it calls ibv_dereg_mr. Afterwards the adapter refuses operations that
  * peers still send (ASYMREG_ESTALE). So no peer accesses a region that its owner has unregistered,
- * unless other regions share the registration (see "Coalescing" in asymreg/rma.h).
+ * unless the registration continues: the region lies in a segment, or other regions share the
+ * registration (see "Coalescing" in asymreg/rma.h).
  *
  * **Connections.** Both sides must take part to make a reliable connection, but a target makes no
  * calls. So each transport has one thread, which sleeps except to connect and reconnect. It answers
- * requests that arrive as datagrams (UD) on the same adapter; no other network is used. `connect`
- * returns at once; operations wait for the connection.
+ * requests that arrive as datagrams (UD) on the same adapter; no other network is used.
+ * asymreg_import() does not wait for the connection; the first operations do.
  *
  * A refused operation breaks a reliable connection. Then the transport reconnects, and sends the
  * operations queued behind the refused one again, in order; the adapter had not begun them.
  *
- * **Death.** A peer whose adapter does not answer for opts.timeout_ms is dead (ASYMREG_EPEER).
- * `peer_alive` probes with an empty write when nothing else is in flight. A stopped process is not
- * dead, since its adapter answers; but it cannot accept new connections.
+ * **Death.** This side's adapter repeats an operation for a quarter to a half of
+ * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer, or a connection is not made
+ * within timeout_ms, the peer is dead (ASYMREG_EPEER). If nothing else is in flight, the transport
+ * probes with an empty write. A stopped process is not dead, since its adapter answers; but it
+ * cannot accept new connections.
  *
  * **Limits.**
  *
- *   - Atomics have 8 bytes. ASYMREG_AMO_SWAP is a loop of compare-and-swap.
+ *   - Atomics have 8 bytes, if the adapter has atomics. The adapter executes add and
+ *     compare-and-swap; all others are loops of compare-and-swap.
  *   - A single operation has at most ASYMREG_IBV_MAX_OP_BYTES; the core splits longer ones.
- *   - Pinned memory counts towards RLIMIT_MEMLOCK. The table is registered whole, so open the
- *     context with no more max_regions than needed.
+ *   - Pinned memory counts towards RLIMIT_MEMLOCK. asymreg_open() registers the whole published
+ *     table, so open the context with no more max_regions than needed.
  *   - Linux 6.12 refuses to register shared mappings of files on some file systems for writing:
  *     ASYMREG_EFAULT.
- *   - Addresses can be exchanged between machines of different byte order; data are not converted.
+ *   - Machines of different byte order cannot import each other: ASYMREG_EVERSION.
  *
- * Caveat: the adapter reports only that it refused. So a peer that has registered anew looks the
- * same as unmapped memory.
+ * Caveat: the adapter reports that it refuses an operation, but not why. The result is
+ * ASYMREG_ESTALE for each cause.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
  * failure); the rest is ours.
@@ -76,7 +80,7 @@ struct asymreg_ibv_opts {
     /** milliseconds that a peer may be silent before it is dead; 0: 1000; at most
      * ASYMREG_IBV_MAX_TIMEOUT_MS */
     uint32_t timeout_ms;
-    uint32_t max_peers; /**< connections accepted; 0: 4096; further ones time out */
+    uint32_t max_peers; /**< connections accepted at a time; 0: 4096; further ones time out */
     uint32_t reserved;  /**< 0 */
 };
 
@@ -87,7 +91,8 @@ struct asymreg_ibv_opts {
  *              ops->destroy
  * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
- *         (also: RLIMIT_MEMLOCK; 3 MiB are needed); another -errno of the adapter's driver
+ *         (also: RLIMIT_MEMLOCK; the transport pins 1.6 MiB, and the driver its queues); another
+ *         -errno, of the adapter's driver or of the thread
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */

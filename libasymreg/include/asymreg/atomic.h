@@ -3,17 +3,17 @@
  * @file atomic.h
  * @brief The atomics of OpenSHMEM by type, each one call of asymreg_amo() with ASYMREG_ANY.
  *
- * With bits 32 and 64:
+ * Each exists for 64 bits, as shown here, and with 32 instead of 64 in its name for 32 bits:
  *
- *     asymreg_fetch64(worker, pe, raddr, &before)               the value
+ *     asymreg_fetch64(worker, pe, raddr, &before)
  *     asymreg_set64(worker, pe, raddr, value)
- *     asymreg_add64(worker, pe, raddr, value)                   likewise and, or, xor
+ *     asymreg_add64(worker, pe, raddr, value)                   also and64, or64, xor64
  *     asymreg_swap64(worker, pe, raddr, value, &before)
- *     asymreg_fetch_add64(worker, pe, raddr, value, &before)    likewise and, or, xor
+ *     asymreg_fetch_add64(worker, pe, raddr, value, &before)    also fetch_and64, _or64, _xor64
  *     asymreg_compare_swap64(worker, pe, raddr, compare, value, &before)
  *
- * They return what asymreg_amo() returns. `before` receives the value that was there before, and
- * may be NULL.
+ * asymreg_compare_swap64() stores `value` if the memory has the value `compare`. `before` receives
+ * the value that the memory had before, and may be NULL. All return what asymreg_amo() returns.
  *
  * Source: OpenSHMEM 1.4, section 9.8.
  */

@@ -2,6 +2,10 @@
 /**
  * @file base.h
  * @brief What every part of libasymreg shares: version, errors, permissions, region identifiers.
+ *
+ * A process opens a *context* to register memory and to reach its peers. Registered memory is a
+ * *region*. A *segment* is one registration with the transport; many regions can lie in it. A
+ * context publishes a *table* of its regions and segments, and its peers keep copies.
  */
 #ifndef ASYMREG_BASE_H
 #define ASYMREG_BASE_H
@@ -34,16 +38,19 @@ extern "C" {
  * above 4,096, or if a byte behind the members that this release knows is not 0.
  * @{
  */
-/** no registered region has the address, according to the peer's newest table */
+/** no registered region has the address, according to the peer's newest table;
+ * asymreg_segment_remove(): no segment begins there */
 #define ASYMREG_ENOREGION (-25001)
 /** the access begins inside a region and runs past its end, or is outside the region that is
  * named */
 #define ASYMREG_ERANGE (-25002)
-/** the named region has been unregistered (another region may have its place in the table now) */
-#define ASYMREG_ESTALE    (-25003)
-#define ASYMREG_EACCES    (-25004) /**< the region does not permit this access */
-#define ASYMREG_EPEER     (-25005) /**< the peer has gone: closed, exited or killed */
-#define ASYMREG_EOVERLAP  (-25006) /**< overlaps a region that is registered already */
+/** the region that was named, or that the copy of the table had at the address, has been
+ * unregistered (another region may have its place in the table now) */
+#define ASYMREG_ESTALE (-25003)
+/** the region, its segment or its file does not permit this access */
+#define ASYMREG_EACCES    (-25004)
+#define ASYMREG_EPEER     (-25005) /**< the peer has closed, exited, been killed or called exec() */
+#define ASYMREG_EOVERLAP  (-25006) /**< overlaps a region or segment that is registered already */
 #define ASYMREG_EOVERFLOW (-25007) /**< address plus length runs past 2^64 */
 /** registered, but no memory is there (unmapped, truncated file), or the memory is not writable */
 #define ASYMREG_EFAULT (-25008)
@@ -93,7 +100,7 @@ typedef uint64_t asymreg_id;
 /** Any region that has the address. No region has this identifier. */
 #define ASYMREG_ANY ((asymreg_id)0)
 
-/** The result of a lookup: a copy, which does not change when the region is unregistered. */
+/** A region that asymreg_resolve() has found: a copy, which does not change later. */
 struct asymreg_region {
     uint64_t start;    /**< address of its first byte, in the process that registered it */
     uint64_t last;     /**< address of its last byte: a region may end at 2^64 */

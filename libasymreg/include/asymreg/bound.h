@@ -4,45 +4,50 @@
  * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
  * asymreg_bind() finds the region, checks the range, and takes the transport's key for the region's
- * segment, once. An operation by address does this each time. Permissions are checked in each
- * operation, also through a handle.
+ * segment (its registration with the transport), once. An operation by address does this each time.
+ * Permissions are checked in each operation, also through a handle.
  *
  *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
- *     through the handle is inlined: a check, a load or store, and a second check.
- *     asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and MPI_Win_shared_query() do.
+ *     through the handle is inlined: a check, a load or store, and a second check. Of a handle of 4
+ *     GiB or more this is so for the first 4 GiB - 1 bytes. asymreg_bound_ptr() returns the memory
+ *     itself, as shmem_ptr() and MPI_Win_shared_query() do.
  *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) it is an
  *     operation by address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
- *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
+ *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // to raddr + 8
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
  * **The check.** A peer's table counts the peer's unregistrations, and a handle remembers the count
  * at which its region was last checked. While both are equal, the region is still registered. So a
  * check is one load, of a cache line that all handles to this peer share. After a change of the
- * count, the next operation of each handle checks its own region. If the region has been unregistered, every operation of the handle fails
- * with ASYMREG_ESTALE, even if the same memory is registered again.
+ * count, the next operation of each handle checks its own region. If the region has been
+ * unregistered, every operation of the handle fails with ASYMREG_ESTALE, even if the same memory is
+ * registered again.
  *
  * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows its loads.
  * The second check of a put may precede its stores, as other processors see them: a put that
  * returns 0 may still write memory that is unregistered at the same time.
  *
- * **Death.** The memory of a peer that dies stays mapped. Each 256th operation of a worker through
- * handles of that peer checks that the peer lives, at most every 20 ms. asymreg_flush() checks too.
- * So puts that are followed by a flush fail within 20 ms.
+ * **Death.** The memory of a peer that dies stays mapped, and operations on it may still return 0.
+ * Every 256th operation of a worker through handles of that peer checks that the peer lives, and so
+ * does asymreg_flush(); both ask the kernel at most every 20 ms. So a flush that begins 20 ms after
+ * the death, or later, returns ASYMREG_EPEER.
  *
  * **Many handles.** If the caches do not hold the handles, each operation waits for its handle, and
- * a processor can overlap only few of these waits. With 100,000 handles used at random, a put takes
- * 5 to 14 times as long as a store. If the program calls __builtin_prefetch() on each handle 16
- * operations before its use, a put takes 3.3 to 4.3 times as long as a store. So does a store
- * through an asymreg_bound_ptr() (bench_asym_bound).
+ * a processor can overlap only few of these waits. With 100,000 handles used at random, a put took
+ * 3 to 15 times as long as a plain store, and a store through asymreg_bound_ptr() 3 to 9 times
+ * (bench_asym_bound, on several days and machines). If the program calls __builtin_prefetch() on
+ * each handle 16 operations before its use, a put takes as long as a store through
+ * asymreg_bound_ptr(): in one run 3.3 to 4.3 times as long as a plain store.
  *
- * A handle has 32 bytes: align arrays of them to that (aligned_alloc()), best in huge pages.
+ * A handle has 32 bytes on a 64-bit machine: align arrays of handles to that (aligned_alloc()), and
+ * best put them in huge pages.
  *
- * Threads: a handle belongs to its worker's thread. asymreg_bind() allocates when it uses a segment
- * for the first time, and when a worker has more handles of a peer than before. An operation may
- * allocate only when it refreshes the copy of the peer's table, or as asymreg_put().
+ * Threads: a handle belongs to its worker's thread. asymreg_bind() allocates at the first use of a
+ * peer or a segment, and when a worker has more handles of a peer than before. An operation
+ * allocates only when it refreshes the copy of the peer's table, or when asymreg_put() would.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.
@@ -85,7 +90,8 @@ struct asymreg_bound {
  * @param id      the registration, or ASYMREG_ANY: the present one
  * @param bytes   length, more than 0
  * @param bound   the handle; zeroed on failure, so that every operation returns -EINVAL
- * @return 0, -EINVAL, or an error of asymreg_put() except ASYMREG_EACCES
+ * @return 0; -EINVAL; ASYMREG_EFULL (the worker has 2^28 handles of the peer); or an error of
+ *         asymreg_put() except ASYMREG_EACCES
  *
  * Cost: one lookup, and a segment's mapping at its first use. asymreg_forget() of the peer returns
  * ASYMREG_EBUSY until asymreg_unbind().
@@ -93,7 +99,7 @@ struct asymreg_bound {
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                              asymreg_id id, size_t bytes, struct asymreg_bound *bound);
 
-/** @brief End a handle, before its worker is destroyed. A handle of zeros is allowed. */
+/** @brief End a handle, before its worker is destroyed. NULL and a handle of zeros are allowed. */
 ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 
 /**
@@ -104,8 +110,8 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here, or the
- *        peer has ASYMREG_DRAIN.
+ * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here, the
+ *        peer has ASYMREG_DRAIN, or the handle is not bound.
  *
  * Nothing checks loads and stores through this pointer, and the owner may unregister at any time.
  * The memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for
@@ -193,11 +199,11 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @param src     bytes to copy. If the peer's memory is mapped here, a put of 4 or 8 bytes at an
  *                aligned address is one store
  * @param bytes   how many
- * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (`src` is NULL, or the handle is not
- *         bound); or as asymreg_put()
+ * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (the handle is not bound); or as
+ *         asymreg_put()
  *
- * Cost: some loads of cache lines that all handles share, one load of the handle's own line, and
- * the store.
+ * Cost: if the memory is mapped, some loads of cache lines that all handles of the peer share, one
+ * load of the handle's own line, and the store.
  */
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
                                     size_t bytes)
@@ -272,7 +278,7 @@ static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t opera
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
  * @return as asymreg_bound_put(), or as asymreg_amo(). If the region is unregistered at the same
- *         time, the atomic may have taken effect although the result is ASYMREG_ESTALE
+ *         time, the atomic may have taken effect although the call returns an error
  */
 static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
                                     uint32_t bytes, uint64_t operand, uint64_t compare,

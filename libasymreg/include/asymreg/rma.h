@@ -3,12 +3,15 @@
  * @file rma.h
  * @brief Register any memory, give peers a *blob* once, and put, get and update by (PE, address).
  *
- * - A *context* (one or more in a process) has published regions, a transport, and imported peers.
+ * - A *context* (one or more in a process) has registered regions, a transport, and imported peers.
+ * - A *region* is registered memory. A context publishes a *table* of its regions.
+ * - A *transport* moves the bytes. The built-in one uses shared memory and CMA (process_vm_readv,
+ *   process_vm_writev); libasymreg-ucx and libasymreg-ibv use UCX and verbs.
  * - A *worker* (one for each thread) begins operations.
  * - A *PE* is the number that you give to a peer.
  * - A *blob* is what a context sends to its peers once, so that they can import it.
- * - A *segment* is one registration with the transport, in which many regions can lie. Its
- *   *handle* is what peers need to access it; the published table has it.
+ * - A *segment* is one registration with the transport, in which many regions can lie. The
+ *   published table has its *handle*: the bytes that peers need to access it.
  *
  * Nothing is collective: a process registers and unregisters at any time, and no peer takes part.
  * How the address of a region reaches a peer is up to you.
@@ -21,41 +24,47 @@
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
  *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** A context publishes a table of its regions, and peers keep a copy. If
- * the transport maps the peer's table, an operation refreshes the copy first if the table has
- * changed (one load finds out). Otherwise it uses the copy as it is, and refreshes it once if the
- * copy does not permit the access, or if the transport reports a stale handle. A transport without
- * ASYMREG_CAP_REVOKE cannot report a stale handle; libasymreg-ibv cannot while other regions share
- * the registration. There, use ASYMREG_FRESH or asymreg_refresh() to make sure that accesses to an
- * unregistered region are refused.
+ * **Which table is used.** An operation looks its region up in this side's copy of the peer's
+ * table. If the transport maps the table, the operation first reads one cache line of it, which
+ * shows any change, and refreshes the copy after a change. Otherwise it uses the copy as it is, and
+ * refreshes it once if the copy does not permit the access, or if the transport reports a stale
+ * handle. The transport reports no stale handle for an unregistered region
+ *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
+ *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
+ *   - over libasymreg-ibv, if the registration continues: a segment, or other regions share it;
+ *   - over libasymreg-ucx, if another region with the same registration has the address now.
  *
- * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
- * error before it writes anything. There are two exceptions:
- *   -# The owner unregisters between the check and the access. Then the operation accesses the
- *      memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
- *      ASYMREG_CAP_REVOKE rules this out (libasymreg-ibv only for a region with a registration of
- *      its own), and so does asymreg_unregister_drain(). With others, unregister, notify the peers,
- *      and wait for their answer before you reuse the memory.
- *   -# An operation that fails in the middle may have copied a part. Its error is then
+ * There, asymreg_open() with ASYMREG_FRESH or asymreg_refresh() before the operation makes sure
+ * that an access to an unregistered region is refused.
+ *
+ * **Guarantees.** An operation checks its access against the region, and then accesses that region
+ * only. If the check fails, the operation writes nothing. After the check two things can happen:
+ *   -# The owner unregisters the region before the access. Then the operation accesses the memory
+ *      that is at that address now, or fails with ASYMREG_EFAULT. Except in the last two cases
+ *      above, asymreg_unregister_drain() or a transport with ASYMREG_CAP_REVOKE rules this out.
+ *      Otherwise unregister, notify the peers, and wait for their answer before you reuse the
+ *      memory.
+ *   -# The operation fails in the middle, and may have copied a part. Its error is then
  *      ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE, or one of the transport or of a refresh.
  *      ASYMREG_ERANGE can come from the middle only with ASYMREG_SPLIT, or if the operation is
  *      longer than the transport's max_op_bytes.
  *
- * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
- * those in flight. Over verbs the limit is asymreg_ibv_opts.timeout_ms; over UCX there are
- * exceptions (asymreg-ucx.h). A peer that is stopped (SIGSTOP) does not delay a one-sided
- * transport.
+ * **A peer that dies.** Within a second, operations in flight to it end with ASYMREG_EPEER, and new
+ * ones return that. Over verbs asymreg_ibv_opts.timeout_ms sets the limit; over UCX there are
+ * exceptions (asymreg-ucx.h), and for bound handles too (bound.h). A peer that is stopped (SIGSTOP)
+ * delays no operation over shared memory, CMA, or an established connection of verbs.
  *
  * **fork().** The published table is in memory that parent and child share. So a child must not use
  * its parent's context; it opens its own. In a child, calls that would change the parent's context
- * (register, unregister, segments, import, forget, create a worker) return -EPERM. To close the
- * context or free its workers is a no-op there.
+ * (register, unregister, segments, import, forget, create a worker) return -EPERM, and
+ * asymreg_close() and asymreg_worker_destroy() are no-ops. libasymreg-ucx does not open in a child
+ * of a process that has it open.
  *
- * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA
- * (process_vm_readv, process_vm_writev) checks this in the system call that copies, and so never
- * accesses the new program. Memory that peers have mapped outlives the old program, and belongs to
- * no other. For mapped memory, the operations and flushes of peers check for exec() every 20 ms, if
- * they may trace the process: see asymreg_local_create().
+ * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
+ * the system call that copies, and so never accesses the new program. Memory that peers have mapped
+ * outlives the old program, and is not part of the new one unless that maps the same file. For
+ * mapped memory, a peer that may trace the process checks for exec() in its operations and flushes,
+ * at most every 20 ms: see asymreg_local_create().
  *
  * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
  * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
@@ -121,7 +130,7 @@ struct asymreg_worker;
  * asymreg_opts.flags: peers on this node publish that they are inside an operation, so that
  * asymreg_unregister_drain() can wait for its end. This costs a peer two stores an operation. A
  * peer that cannot map the memory in which it would publish its operations cannot import this
- * context: ASYMREG_EUNREACH.
+ * context: ASYMREG_EUNREACH. Over UCX and verbs the flag has no effect.
  */
 #define ASYMREG_DRAIN 4u
 
@@ -134,22 +143,27 @@ struct asymreg_opts {
     size_t size;    /**< sizeof(struct asymreg_opts) */
     uint32_t flags; /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
     /**
-     * 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple of 128. The published
-     * table has 32 bytes for each region, and for each segment 32 bytes and the longest handle.
-     * Unused parts take only address space; but a transport that pins registrations pins the whole
-     * table
+     * most regions at a time, up to ASYMREG_MAX_REGIONS, rounded up to a multiple of 128; 0:
+     * 1,048,576. The published table has 32 bytes for each region, and for each segment 32 bytes
+     * and the longest handle. Unused parts take only address space; but a transport that pins
+     * registrations pins the whole table
      */
     uint32_t max_regions;
-    uint32_t max_segments; /**< 0: max_regions + 1, at most 65,536 */
-    /** records of the change log: a power of two from 16 to 1,048,576; 0: 4096 */
+    /** most segments at a time, up to ASYMREG_MAX_SEGMENTS; 0: max_regions + 1, but at most 65,536
+     */
+    uint32_t max_segments;
+    /** records of the table's log of changes, from which peers refresh their copies: a power of two
+     * from 16 to 1,048,576; 0: 4096 */
     uint32_t ring;
     /** transport of the context; NULL: asymreg_local_create(). asymreg_open() takes it over, and
      * destroys it if the call fails. Only if `size` is not one that this release accepts (below
      * sizeof(struct asymreg_opts) or above 4,096) does the transport remain yours */
     struct asymreg_transport *transport;
-    /** 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
+    /** 0: no coalescing; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see
+     * "Coalescing" above */
     uint64_t coalesce_bytes;
-    /** NULL: libc's. The published table, and tables of that size, are always in mapped pages */
+    /** NULL: libc's. The published table, copies of peers' tables, and nodes of search trees are
+     * always in mapped pages */
     const struct asymreg_allocator *allocator;
 };
 
@@ -158,9 +172,9 @@ struct asymreg_opts {
  * @param opts  NULL: defaults
  * @param out   the new context
  * @param err   detail on failure, or NULL
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport is of another version), -EFBIG (the
- *         table is shared memory, and larger than RLIMIT_FSIZE), another -errno, or an error of the
- *         transport
+ * @return 0, -EINVAL (options, or a transport without a required function), -ENOMEM,
+ *         ASYMREG_EVERSION (the transport is of another version), -EFBIG (the table is shared
+ *         memory, and larger than RLIMIT_FSIZE), another -errno, or an error of the transport
  *
  * MT-Safe. Allocates; starts no thread and installs no signal handler.
  */
@@ -168,8 +182,8 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
                              struct asymreg_error *err);
 
 /**
- * @brief Close a context, after all its workers: its peers get ASYMREG_EPEER. Waits for no peer.
- *        NULL is allowed.
+ * @brief Close a context whose workers have been destroyed. Operations of its peers then fail with
+ *        ASYMREG_EPEER. The call waits for no peer. NULL is allowed.
  *
  * Registered memory remains the caller's: the call frees only memory of asymreg_segment_alloc(). In
  * a child of the process that opened the context this is a no-op. No other thread may use the
@@ -189,8 +203,8 @@ ASYMREG_API void asymreg_close(struct asymreg_context *context);
 ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **out);
 
 /**
- * @brief Free a worker, after a flush of its operations. NULL is allowed. In a child of the process
- *        that opened the context this is a no-op.
+ * @brief Flush a worker's operations, and free the worker. NULL is allowed. In a child of the
+ *        process that opened the context this is a no-op.
  *
  * The flush has no time limit. Over UCX it waits while a peer with operations in flight is stopped:
  * call asymreg_forget() of that peer first.
@@ -206,7 +220,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 
 /**
  * asymreg_register_opts.flags: if exactly this range is registered with the same permissions, add
- * one user to that registration.
+ * one user to that registration, which ends when each user has called asymreg_unregister().
  */
 #define ASYMREG_SHARE 1u
 /**
@@ -273,16 +287,23 @@ struct asymreg_register_opts {
  * @param opts     NULL: defaults
  * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL (no bytes, NULL, unknown bits, flags that exclude each other); -EPERM (in a
- *         child); -EBADF; ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP (with a region; with a segment, if
- *         this is one or has ASYMREG_FD); ASYMREG_EFULL; ASYMREG_EACCES (more than its segment or
- *         `fd` permits); ASYMREG_ERANGE (begins in a segment and runs past its end);
- *         ASYMREG_ENOTSUP (the transport cannot use a descriptor, or needs one); -ENOMEM, or an
- *         error of the transport
+ * @return 0; or one of these, and nothing is registered:
+ *   - -EINVAL: no bytes, NULL, no permission, unknown bits or kind, flags that exclude each other,
+ *     or members that are set without their flag
+ *   - -EPERM: in a child
+ *   - -EBADF; ASYMREG_EOVERFLOW; -ENOMEM
+ *   - ASYMREG_EOVERLAP: with a region. With a segment: if this is one, has ASYMREG_FD, or begins
+ *     before the segment and runs into it
+ *   - ASYMREG_EFULL: max_regions or max_segments is reached, or a registration has 2^32 users
+ *   - ASYMREG_EACCES: more than its segment or `fd` permits
+ *   - ASYMREG_ERANGE: begins in a segment and runs past its end
+ *   - ASYMREG_ENOTSUP: the transport cannot use a descriptor or this kind of memory, or needs a
+ *     descriptor
+ *   - another error of the transport
  *
  * Cost: below a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache misses),
- * and the transport's registration if the region needs one. With shared memory a registration costs
- * one descriptor here, and one mapping in each peer that uses it.
+ * and the transport's registration if the region needs one. In shared memory each segment, and each
+ * region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
@@ -292,12 +313,12 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @brief End a registration (or one user of a shared one).
  * @param context  the context
  * @param id       from asymreg_register()
- * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
+ * @return 0; or -EINVAL, -EPERM (in a child), ASYMREG_ESTALE, -ENOMEM: nothing was changed
  *
- * Operations that peers begin after the return are refused if the transport maps the table, or if
- * it revokes the registration; else once the peer has refreshed its copy (see "Which table is used"
- * at the head of this file). For operations in flight see "Guarantees" there. The call does not
- * access the memory itself.
+ * If the transport maps the table, or reports the stale handle (see "Which table is used" at the
+ * head of this file), operations that peers begin after the return are refused. Otherwise they are
+ * refused once the peer has refreshed its copy. For operations in flight see "Guarantees" there.
+ * The call does not access the memory itself.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -309,10 +330,10 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
  */
 
 /**
- * @brief Write the bootstrap blob, with which others reach this context. The bytes never change.
+ * @brief Write the bootstrap blob, with which others reach this context.
  * @param context  the context
- * @param buf      receives the blob, some hundred bytes. The blob is valid as long as the context,
- *                 also for regions registered later
+ * @param buf      receives the blob. The blob is valid as long as the context, also for regions
+ *                 registered later
  * @param cap      size of `buf`; ASYMREG_MAX_BLOB_BYTES is always enough
  * @param err      detail on failure, or NULL
  * @return its length; -ENOBUFS; -EINVAL; or an error of the transport
@@ -327,13 +348,15 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param blob     the bytes that asymreg_export() of that context wrote
  * @param bytes    its length
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL; -EEXIST (the number is in use); -EPERM (in a child); ASYMREG_EBLOB;
- *         ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer has ASYMREG_DRAIN, and the memory in
- *         which we would publish our operations cannot be mapped); ASYMREG_EPEER (the peer has gone
- *         already); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
+ * @return 0; or one of these, and nothing is imported: -EINVAL; -EEXIST (the number is in use);
+ *         -EPERM (in a child); ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer
+ *         uses another transport; or the peer has ASYMREG_DRAIN, and this process cannot map the
+ *         memory in which it would publish its operations); ASYMREG_EPEER (the peer has gone
+ *         already); ASYMREG_ETABLE or ASYMREG_EBUSY (its table is damaged, or changes too fast);
+ *         -ENOMEM; or an error of the transport
  *
- * The call maps and checks the peer's table if the transport can map it, and reads it if the
- * transport stays on one node. Otherwise the first operation reads the table.
+ * The call maps the peer's table if the transport can. It reads and checks the table's header if
+ * the table is mapped, or if the transport stays on one node. The first operation reads the rest.
  */
 ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob,
                                size_t bytes, struct asymreg_error *err);
@@ -342,7 +365,8 @@ ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, con
  * @brief Forget a peer, dead or alive. No thread may be using it.
  * @param context  the context
  * @param pe       its number, free for another import afterwards
- * @return 0, ASYMREG_ENOPEER, ASYMREG_EBUSY (a handle is bound, see bound.h), -EPERM (in a child)
+ * @return 0; or ASYMREG_ENOPEER, ASYMREG_EBUSY (a handle of bound.h is bound to it), -EPERM (in a
+ *         child): nothing was changed
  */
 ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -350,21 +374,22 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /**
  * @name Operations
  * A worker belongs to one thread at a time; distinct workers are independent. At most 4096 workers,
- * of all processes together, can use a peer that has ASYMREG_DRAIN; others get ASYMREG_EFULL.
+ * of all processes together, can use a peer that has ASYMREG_DRAIN; further ones get ASYMREG_EFULL.
  *
- * `id` is the registration to which the address must belong, or ASYMREG_ANY. An operation of 0
- * bytes only checks the peer, for any address. Each operation returns 0 or:
+ * `id` is the registration to which the address must belong, or ASYMREG_ANY. A put or get of 0
+ * bytes only checks that the peer is alive, for any address. Each operation returns 0 or:
  *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
- *   - ASYMREG_ENOREGION: nothing is registered there
+ *   - ASYMREG_ENOREGION: `id` is ASYMREG_ANY, and nothing is registered there
  *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names. Of an
- *     operation in pieces (Guarantees, above) also: a later piece was refused
+ *     operation in pieces ("Guarantees", above) also: a later piece was refused
  *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
  *     had a region there, and the newest table has none
- *   - ASYMREG_EACCES: the region does not permit it; nothing was sent
+ *   - ASYMREG_EACCES: the region or its file does not permit it; nothing was copied
  *   - ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_ENOTSUP
- *   - ASYMREG_EBUSY, ASYMREG_ETABLE or -ENOMEM from a refresh of the copy of the peer's table; or
- *     another error of the transport
+ *   - ASYMREG_EBUSY, ASYMREG_ETABLE, ASYMREG_EVERSION or -ENOMEM from the first use of the peer or
+ *     of a segment, or from a refresh of the copy of the peer's table
+ *   - ASYMREG_EFULL (above); or another error of the transport
  *
  * asymreg_resolve() explains a failure in a sentence.
  *
@@ -392,9 +417,9 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @return see above
  *
  * Cost: one lookup and the transport's put. After the first use of the segment, the call allocates
- * nothing and takes no lock over shared memory and CMA, unless the peer's table has changed and the
- * copy is refreshed. libasymreg-ucx and libasymreg-ibv take a lock. If UCX sends a put of more than
- * 64 bytes as a message, the call allocates a copy of the bytes.
+ * nothing and takes no lock over shared memory and CMA, unless it refreshes the copy of the peer's
+ * table. Over UCX and verbs it takes a lock. If libasymreg-ucx sends a put of more than 64 bytes as
+ * a message, the call allocates a copy of the bytes.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -462,7 +487,7 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
                                asymreg_id id, void *dst, size_t bytes, struct asymreg_req *req);
 
 /**
- * @brief Report whether a request is complete. Progresses operations; does not block.
+ * @brief Report whether a request is complete. Progresses operations, and does not wait for them.
  * @param worker  the worker that began it
  * @param req     the request
  * @param err     on failure the operation: put or get, peer, address, length, and the reason as
@@ -470,8 +495,8 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @return
  *   - 0: complete: the buffer is the caller's again, and `dst` is filled
  *   - ASYMREG_PENDING
- *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: this side's copy of the
- *     peer's table is new then
+ *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: the call has refreshed
+ *     this side's copy of the peer's table
  *
  * As after asymreg_put(), only a flush guarantees that a put has arrived. asymreg_flush() and
  * asymreg_fence() include operations with requests; but the results of these are reported here.
@@ -493,12 +518,14 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
 #define ASYMREG_ALL_PEERS UINT32_MAX
 
 /**
- * @brief Wait until all operations begun on a peer are complete there.
+ * @brief Wait until all operations that the worker has begun on a peer are complete there.
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
- * @return 0; ASYMREG_EPEER; ASYMREG_ENOPEER; or the first error of an operation begun with _nb.
- *         After ASYMREG_ESTALE, repeat the operation: this side's copy of the peer's table is new
- *         then
+ * @return 0; ASYMREG_EPEER; ASYMREG_ENOPEER; the first late error of an operation begun with _nb
+ *         and without a request; or, at the worker's first use of the peer, as asymreg_put(). After
+ *         ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of the
+ *         peer's table. If several workers use a peer, the first that flushes gets the late error
+ *         of any of them
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
  * later store or message of this thread also sees the data.
@@ -529,10 +556,12 @@ ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
  * @param operand  operand of the operation
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
+ * @return see above; ASYMREG_EALIGN (`raddr`, or its place in the mapped file, is no multiple of
+ *         `bytes`); -EINVAL (another size or operation)
  *
- * If the transport lacks the operation but has compare-and-swap, the library builds the operation
- * from that, in several round trips. asymreg/atomic.h has the operations by type.
+ * If the transport lacks the operation but has compare-and-swap, the library repeats
+ * compare-and-swap until it succeeds: several round trips. asymreg/atomic.h has the operations by
+ * type.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
@@ -541,9 +570,10 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
-    /** registration meant, or ASYMREG_ANY. It must permit ASYMREG_ATOMIC. ASYMREG_AMO_SET becomes a
-     * put where there are no atomics: over CMA it must permit ASYMREG_WRITE too, over a transport
-     * that has none at all ASYMREG_WRITE alone */
+    /** registration meant, or ASYMREG_ANY. The region must permit ASYMREG_ATOMIC. Where there are
+     * no atomics, ASYMREG_AMO_SET becomes a put: then over CMA, or in a file that could be
+     * shortened, the region must permit ASYMREG_WRITE too, and over a transport without any atomics
+     * only ASYMREG_WRITE */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
@@ -559,7 +589,9 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put() and asymreg_amo(); after an error of the put no signal was sent
+ * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). -EINVAL or ASYMREG_EALIGN for
+ *         `signal`: nothing was put. After an error of the put or the fence no signal was sent;
+ *         after one of the atomic the data have been put
  *
  * Cost: a put, a fence and an atomic.
  */
@@ -586,7 +618,7 @@ ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, u
  * @param bytes       4 or 8
  * @param compare     ASYMREG_CMP_*: how the memory must compare with `value`
  * @param value       right-hand side of the comparison
- * @param timeout_ms  milliseconds; 0: check once; ASYMREG_FOREVER: no limit. The call does not
+ * @param timeout_ms  milliseconds; 0: do not wait; ASYMREG_FOREVER: no limit. The call does not
  *                    notice that the peer that should write has died; only an operation on that
  *                    peer reports its death
  * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
@@ -616,10 +648,10 @@ struct asymreg_transfer {
  *
  * It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  *
- * Cost: over shared memory and CMA 32 searches advance together, so that their cache misses
- * overlap. With a million regions this takes a third of the time of asymreg_put() for each, with
- * 100,000 half. With few regions, where searches do not miss the cache, it is somewhat slower than
- * asymreg_put_nb() for each.
+ * Cost: over shared memory and CMA, and without ASYMREG_DRAIN, 32 searches advance together, so
+ * that their cache misses overlap. In shared memory this takes 0.37 times the time of asymreg_put()
+ * for each with a million regions, 0.74 times with 100,000, and 1.3 times with 1,000 or fewer,
+ * where searches do not miss the cache (bench_asym_bound).
  */
 ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
                                  const struct asymreg_transfer *transfers, size_t n, size_t *done);
@@ -644,13 +676,13 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param region  receives the region; or NULL
  * @param err     on failure: the range, the bounds and permissions of the region there, and the
  *                reason; or NULL
- * @return the result that an operation there would have. Over shared memory and CMA and with
- *         `need`, ASYMREG_EFAULT if the first or last byte is not mapped or, over CMA, not
- *         writable. Over other transports only the operation itself reports this
+ * @return the result that an operation in one region there would have (ASYMREG_SPLIT has no
+ *         effect). Over shared memory and CMA and with `need`, ASYMREG_EFAULT if the first or last
+ *         byte is not mapped or, over CMA, not writable. Over other transports only the operation
+ *         itself reports this
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
- * `need` the call also asks the transport, which may read two bytes of the memory and the peer's
- * /proc/PID/maps.
+ * `need`, the built-in transport may read two bytes of the memory and the peer's /proc/PID/maps.
  */
 ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                 asymreg_id id, size_t bytes, uint32_t need,
@@ -661,14 +693,16 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @param context  the context
  * @param pe       the peer
  * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
- *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
+ *         changed during every try); ASYMREG_ETABLE; ASYMREG_EVERSION; -ENOMEM; or an error of the
+ *         transport
  *
  * After an error each region in the copy is as it was at some earlier moment, until a refresh
  * succeeds.
  *
- * Cost: two reads (1.4 µs each with CMA, none if the table is mapped), and the changes, if the log
- * reaches back to the last refresh. If nothing has changed: one read, and a check that the peer is
- * alive.
+ * Cost: if nothing has changed, one read (1.4 µs with CMA; of memory if the table is mapped), and a
+ * check that the peer is alive. If the log of changes reaches back to the last refresh: that read,
+ * and two more for up to 1,024 changes. Otherwise the call reads a generation for each leaf (128
+ * slots of the table), and the leaves that have changed.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -690,8 +724,8 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  * @param err         detail on failure, or NULL
  * @return
  *   - 0
- *   - ASYMREG_ETIMEDOUT: unregistered, but an operation of a peer is still in flight (the peer is
- *     stopped, or its transfer is long). Continue to wait with ASYMREG_ANY
+ *   - ASYMREG_ETIMEDOUT: unregistered, but an operation of a peer may still be in flight (the peer
+ *     is stopped, or its transfer is long). Continue to wait with ASYMREG_ANY
  *   - ASYMREG_ENOTSUP: nothing was changed: the transport cannot guarantee this
  *   - ASYMREG_EBUSY: nothing was changed: the registration has other users (ASYMREG_SHARE)
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM; -EPERM (in a child): nothing was changed
@@ -711,10 +745,12 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
  *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): full, for any region and for
  *     ASYMREG_ANY, without waiting for a peer: the target checks each operation before it executes
- *     it. The call waits only for one that this process is executing.
+ *     it. The call waits only for an operation that this process is executing. The check does not
+ *     compare `id`: see "Which table is used".
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
- * Cost over shared memory and CMA: a system call, a check of each worker of a peer, and
+ * Cost over shared memory and CMA: a system call, a read of what each worker of a peer publishes,
+ * and
  *
  *   - if no peer runs: half a microsecond;
  *   - if peers run: membarrier(), which interrupts each processor that runs one, and the rest of
@@ -742,8 +778,10 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  * @param bytes    rounded up to pages
  * @param addr     zeroed pages, until asymreg_segment_remove() or asymreg_close()
  * @param err      detail on failure, or NULL
- * @return 0, -EINVAL, -EPERM (in a child), -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), another
- *         -errno, or an error of the transport
+ * @return 0; or one of these, and nothing is allocated: -EINVAL; -EPERM (in a child); -ENOMEM;
+ *         ASYMREG_EFULL (max_segments); -EFBIG (RLIMIT_FSIZE); ASYMREG_EOVERLAP (memory that the
+ *         caller unmapped at the new address is still registered); another -errno; or an error of
+ *         the transport
  */
 ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
                                       struct asymreg_error *err);
@@ -752,8 +790,8 @@ ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t by
  * @brief End a segment; frees its memory if asymreg_segment_alloc() made it.
  * @param context  the context
  * @param addr     where it begins
- * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ENOREGION (no such segment begins there),
- *         ASYMREG_EBUSY (a region lies in it)
+ * @return 0; or -EINVAL, -EPERM (in a child), ASYMREG_ENOREGION (no segment of the caller begins
+ *         there), ASYMREG_EBUSY (a region lies in it): nothing was changed
  */
 ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const void *addr);
 /** @} */
@@ -776,8 +814,8 @@ struct asymreg_stats {
     uint64_t n_registrations; /**< registrations with the transport so far */
     /* Copies of the tables of currently imported peers, since their import: */
     uint64_t n_refreshes; /**< refreshes that found a change */
-    uint64_t n_records;   /**< log records read */
-    uint64_t n_leaves;    /**< leaves of 128 slots read */
+    uint64_t n_records;   /**< records of the tables' logs read */
+    uint64_t n_leaves;    /**< leaves read: stretches of 128 slots of a table */
     uint64_t read_bytes;  /**< bytes read */
     uint64_t n_retries;   /**< reads repeated because a table changed meanwhile */
 };
@@ -788,7 +826,8 @@ struct asymreg_stats {
  * @param stats    filled; set its size first
  * @return 0, -EINVAL
  *
- * Cost: a pass over the peers. Does not wait for a refresh in progress.
+ * Cost: a pass over all numbers up to the highest PE. The call waits for a registration or an
+ * import in progress, but not for a refresh.
  */
 ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */
@@ -800,20 +839,22 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
  */
 
 /**
- * @brief Send the descriptors of the table and of all shared segments over a Unix socket.
+ * @brief Send the descriptors of the table, of all segments in shared memory, and of regions with
+ *        ASYMREG_FD over a Unix socket.
  * @param context  the context
- * @param sock     a connected Unix socket; blocks only while its buffer is full
- * @return number sent, ASYMREG_ENOTSUP (another transport), or -errno
+ * @param sock     a connected Unix socket; the call blocks only while its buffer is full
+ * @return number sent; ASYMREG_ENOTSUP (another transport); or -errno: some may have been sent
  */
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive a peer's descriptors from asymreg_fds_send(): before asymreg_import() of its blob,
- *        which needs that of the table; later for segments that the peer has made since.
+ * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Do so before
+ *        asymreg_import() of the peer's blob, which needs the table's descriptor, and again for
+ *        segments that the peer has made since. The call waits for them.
  * @param context  the context
  * @param sock     the other end
- * @return number of new descriptors (a duplicate is closed), ASYMREG_ENOTSUP, ASYMREG_EBLOB (the
- *         peer sent something else), or -errno
+ * @return number of new descriptors (a duplicate is closed); or ASYMREG_ENOTSUP, ASYMREG_EBLOB (the
+ *         peer sent something else, or closed the socket) or -errno: those received before are kept
  */
 ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
 /** @} */

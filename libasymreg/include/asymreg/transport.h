@@ -4,27 +4,28 @@
  * @brief The table of operations that a transport implements to move the bytes.
  *
  * A transport is an object that begins with struct asymreg_transport. Its `ops` point to the
- * functions of struct asymreg_transport_ops. A function of its own library creates it
- * (asymreg_local_create() here, asymreg_ucx_create(), asymreg_ibv_create(), yours). Then the
+ * functions of struct asymreg_transport_ops. A function of the transport's library creates the
+ * object (asymreg_local_create() here, asymreg_ucx_create(), asymreg_ibv_create(), yours). Then the
  * context owns it: asymreg_open() takes the pointer, and asymreg_close() calls `destroy`. "The
- * core" is the rest of libasymreg.
+ * core" is the rest of libasymreg. rma.h explains contexts, regions and segments.
  *
  * How the core uses a transport, in order:
  *
  *   1. It calls `query` once: capabilities and limits.
- *   2. It calls `mem_reg` for each segment (a stretch of memory that many regions may share), once
- *      for the published table, and with ASYMREG_DRAIN and ASYMREG_CAP_MAP once for the memory in
- *      which peers announce operations. The result is a handle: bytes that are published for peers.
- *      It calls `mem_dereg` when the last region has gone from a segment that the core made itself;
- *      in asymreg_segment_remove() for a segment that the user made; in asymreg_close() for all
- *      that are left.
+ *   2. It calls `mem_reg` once for the published table, with ASYMREG_DRAIN and ASYMREG_CAP_MAP once
+ *      for the memory in which peers announce operations, and for each segment (a stretch of memory
+ *      that many regions may share). The result is a handle: bytes that are published for peers. It
+ *      calls `mem_dereg` when the last region has gone from a segment that the core made itself; in
+ *      asymreg_segment_remove() for a segment that the user made; when it cannot publish a handle;
+ *      and in asymreg_close() for all that are left.
  *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
  *      process. The bootstrap blob carries them.
- *   4. On import it calls `connect` with the bytes of the peer's `address`, which makes an
- *      *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*; and
- *      `map` or `get` to read the table. It unpacks the handle of a segment when an operation first
- *      needs it. It calls `rkey_release` after another segment has taken the number of one that
- *      ended, when the peer is dropped, or when the context closes; no operation uses the key then.
+ *   4. In asymreg_import() it calls `connect` with the bytes of the peer's `address`, which makes
+ *      an *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*.
+ *      It reads the table by `map` or `get`. It unpacks the handle of a segment when an operation
+ *      first needs it. The core calls `rkey_release` in asymreg_forget() and asymreg_close(), and
+ *      after another segment of the peer has taken the number of the key's segment; no operation
+ *      uses the key then.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
  *      region and is permitted. A transport need not check again. If its hardware or kernel
@@ -45,9 +46,10 @@
  * If `op` is NULL, the operation is *implicit*. The transport keeps the first error of each
  * endpoint, and the next `flush` of that endpoint returns it once.
  *
- * Source and destination buffers stay valid until the operation completes, or until `flush`. A full
- * queue is not an error: progress inside the call until the queue has room, or return -EAGAIN. Then
- * the core calls `progress` and retries, until `peer_alive` reports that the peer is gone.
+ * Source and destination buffers stay valid until the operation completes; those of an implicit one
+ * until a `flush` has returned 0 or an error. A full queue is not an error: progress inside the
+ * call until the queue has room, or return -EAGAIN. After -EAGAIN the core calls `progress` and
+ * tries again, until the operation begins or `peer_alive` reports that the peer is gone.
  *
  * **Ordering.** A transport need not order operations, except by `flush`. When `flush` returns 0,
  * every operation begun before it on that endpoint is complete at the target: visible to its
@@ -68,8 +70,7 @@
  * the code.
  *
  * **Threads.** With ASYMREG_CAP_THREADS several threads may call any function but `destroy` at
- * once. Without it the core holds a lock around each call. No function may call back into the
- * context.
+ * once. Without it the core makes one call at a time. No function may call back into the context.
  *
  * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process:
  * check them.
@@ -102,16 +103,16 @@ extern "C" {
  * is off.
  * @{
  */
-#define ASYMREG_CAP_PUT (1u << 0)
-#define ASYMREG_CAP_GET (1u << 1)
+#define ASYMREG_CAP_PUT (1u << 0) /**< has `put`, which is required */
+#define ASYMREG_CAP_GET (1u << 1) /**< has `get`, which is required */
 #define ASYMREG_CAP_AMO (1u << 2) /**< some atomics; which ones: amo4_ops and amo8_ops */
 /** operations complete although the target does not run (SIGSTOP) or makes no call */
 #define ASYMREG_CAP_ONE_SIDED (1u << 3)
 /** after mem_dereg no operation of a peer reaches the memory: it fails, ASYMREG_ESTALE */
 #define ASYMREG_CAP_REVOKE (1u << 4)
-/** one registration, of address 0 and length 2^64-1, serves all private memory, up to 2^64 */
+/** one registration (address 0, length 2^64-1) serves all private memory, also its last byte */
 #define ASYMREG_CAP_WHOLE_SPACE (1u << 5)
-/** `map` works for the published table: this side sees a change without a read from the peer */
+/** `map` can map a peer's table: then this side sees a change of it without a call */
 #define ASYMREG_CAP_MAP (1u << 6)
 /** can register memory by descriptor and offset: see asymreg_mem_desc.fd */
 #define ASYMREG_CAP_FD (1u << 7)
@@ -182,12 +183,13 @@ struct asymreg_transport_caps {
 struct asymreg_mem_desc {
     size_t size;   /**< sizeof(struct asymreg_mem_desc) */
     uint64_t addr; /**< first byte, in this process */
-    /** more than 0; addr + bytes does not wrap, except for the whole space (0, 2^64-1) */
+    /** more than 0; addr + bytes is at most 2^64. Address 0 with 2^64-1 bytes is the whole space,
+     * its last byte too */
     uint64_t bytes;
     uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
-    /** file descriptor of the file that the memory is a mapping of, or -1; stays open as long as
-     * the registration */
+    /** file descriptor of the file that the memory is a mapping of, or -1. It may be closed after
+     * the call: a transport that needs it later duplicates it */
     int32_t fd;
     /** ASYMREG_KIND_*, never one that `kinds` lacks. With ASYMREG_KIND_DMABUF `fd` is the
      * dma-buf */
@@ -228,9 +230,9 @@ struct asymreg_transport;
 
 /**
  * Checks that the core offers to a transport whose operations run in the target's process (for
- * example by messages). Before the transport touches memory for a peer, it calls `enter`, and
- * afterwards `leave`. So a peer with an old copy of the table cannot reach memory that has been
- * unregistered. The transport must call them from one thread at a time, and not from within
+ * example by messages). The transport calls `enter` before it accesses memory for a peer, and
+ * `leave` afterwards. So a peer with an old copy of the table cannot reach memory that has been
+ * unregistered. The transport must make these calls from one thread at a time, and not from within
  * mem_reg() or mem_dereg().
  */
 struct asymreg_guard {
@@ -245,10 +247,10 @@ struct asymreg_guard {
 };
 
 /**
- * The functions of a transport. `size` and `version` come first. The core refuses a table that
- * lacks a function marked *Required* without a condition. `t` is the transport, `ep` one of its
- * endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of the process
- * that registered.
+ * The functions of a transport. `size` and `version` come first. asymreg_open() refuses a table
+ * without a function that is marked *Required* without a condition: -EINVAL. `t` is the transport,
+ * `ep` one of its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those
+ * of the process that registered the memory.
  */
 struct asymreg_transport_ops {
     size_t size; /**< sizeof(struct asymreg_transport_ops), or the bytes before `guard` or `arm` */
@@ -284,10 +286,10 @@ struct asymreg_transport_ops {
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
                    struct asymreg_error *err);
     /**
-     * Required. Connects to the process whose `address` wrote these bytes; this may be the own
-     * process. The caller may free the bytes afterwards. The function must not wait for a call of
-     * the peer. Later calls complete the exchange: `progress` or the first operation on this side;
-     * asymreg_progress() of the peer's user if the peer must take part.
+     * Required. Connects to the process whose `address` wrote these bytes; it may be this process.
+     * The caller may free the bytes afterwards. The function must not wait for a call of the peer.
+     * Later calls complete the exchange: on this side `progress` or the first operation, and, if
+     * the peer must take part, asymreg_progress() there.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);
@@ -349,18 +351,18 @@ struct asymreg_transport_ops {
      * Required with ASYMREG_CAP_AMO. Executes one atomic (ASYMREG_AMO_*) on `bytes` (4 or 8) at
      * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
      * `result` (NULL: not wanted) is filled when the operation is complete, and stays valid as an
-     * operation's buffer does. It is atomic towards every other operation of this transport on that
-     * memory. With ASYMREG_CAP_MAP it must be atomic towards the target's own atomic instructions
-     * too.
+     * operation's buffer does. The operation is atomic towards every other `amo` of this transport
+     * on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's own atomic
+     * instructions too.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op);
     /**
      * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
-     * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the caller calls
-     * `progress`, then `flush` again, until `flush` returns 0 or an error. The error is the first
-     * one of the implicit operations, reported once.
+     * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the core calls
+     * `progress`, then `flush` again, until `flush` returns 0 or an error; or an error: the first
+     * one of the implicit operations, reported once, or that of the endpoint.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
@@ -377,11 +379,11 @@ struct asymreg_transport_ops {
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
     /**
-     * Optional. The core calls it when `progress` has had nothing to do for 50 µs. Returns 0: *fd
-     * becomes readable when an operation completes, or when an operation of a peer is executed
-     * here. The core then sleeps for up to a millisecond while *fd is not readable. *fd stays open
-     * until `destroy`. ASYMREG_PENDING: the core must call `progress` first. An error: no
-     * descriptor shows this; the core yields the processor instead.
+     * Optional. The core calls it while it waits and `progress` has had nothing to do for 50 µs.
+     * Returns 0: *fd becomes readable when an operation completes, or when an operation of a peer
+     * is executed here. The core then sleeps until *fd is readable, at most a millisecond. *fd
+     * stays open until `destroy`. ASYMREG_PENDING: the core must call `progress` first. An error:
+     * no descriptor shows this; the core yields the processor instead.
      */
     int (*arm)(struct asymreg_transport *t, int *fd);
 };
@@ -405,11 +407,12 @@ struct asymreg_local_opts {
  * /proc/PID/fd), or receive it by asymreg_fds_recv().
  */
 #define ASYMREG_LOCAL_SHM 1u
-/** process_vm_readv and process_vm_writev: any memory, one system call an operation. */
+/** CMA: process_vm_readv and process_vm_writev. It reaches any memory, with one system call an
+ * operation, or one for each GiB of a longer one. */
 #define ASYMREG_LOCAL_CMA 2u
 /**
- * Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS
- * if the peer shortens it.
+ * Trust peers that register a file with ASYMREG_TRUSTED: access the file by loads and stores, and
+ * die of SIGBUS if somebody shortens it.
  */
 #define ASYMREG_LOCAL_TRUST 4u
 
@@ -419,7 +422,7 @@ struct asymreg_local_opts {
  * How memory of a peer is accessed:
  *
  *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it), and files
- *     that both sides trust: by loads and stores.
+ *     that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST here): by loads and stores.
  *   - Other files that were registered with a descriptor: mapped, but copied by the kernel. If such
  *     a file is truncated, the operation returns ASYMREG_EFAULT, where a load would raise SIGBUS.
  *     No atomics.
@@ -428,23 +431,23 @@ struct asymreg_local_opts {
  * asymreg_transport_caps.flags describes memory that is accessed by loads and stores. An atomic on
  * other memory returns ASYMREG_ENOTSUP.
  *
- * Rights: CMA needs the right to trace the peer: the same user, Yama's ptrace_scope at 0, and no
- * seccomp filter that forbids it. Shared memory needs the same right, except for descriptors that
- * were received with asymreg_fds_recv().
+ * Rights: CMA needs the right to trace the peer: the same user, no seccomp filter that forbids it,
+ * and with Yama a ptrace_scope of 0, or a peer that has called prctl(PR_SET_PTRACER). Shared memory
+ * needs the same right, except for descriptors that were received with asymreg_fds_recv().
  *
  * How a dead peer is noticed: this side knows the peer by its process id, its start time and a
- * *canary*. The canary is a word in a page at a random address of the peer; exec() removes it
+ * *canary*. The canary is a word in a page at a random address of the peer; exec() removes the page
  * together with the rest of the address space. Each copy by CMA has the canary as its first piece,
  * in the same system call (a quarter more time for 8 bytes): a get reads it, a put writes the same
  * value over it. For mapped memory, an operation or a flush checks the peer if the last check is 20
- * ms old. The check reads the canary, for which this side needs the right to trace; without it the
- * check notices the end of the process, but not exec().
+ * ms old. The check reads the canary, for which this side needs the right to trace; without that
+ * right the check notices the end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
  *              ops->destroy
  * @param err   detail on failure, or NULL
- * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read)
+ * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read, or no random bytes)
  *
  * MT-Safe. Allocates.
  */

@@ -4,24 +4,24 @@
  * @brief A transport of libasymreg over UCX (UCP): any network that UCX supports. Give it to
  *        asymreg_open().
  *
- * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, the
- * adapter executes put and get. Over shared memory and TCP, put and get are messages (UCX's active
- * messages), which this library handles in the target. Atomics are messages everywhere.
- * Consequences:
+ * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA (UCX's
+ * transports rc and dc), the adapter executes put and get. Elsewhere, such as over shared memory
+ * and TCP, put and get are messages (UCX's active messages), which this library handles in the
+ * target. Atomics are messages everywhere. Consequences:
  *
- * **The target must progress**: call asymreg_progress() from time to time, or set
- * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
- * such a target wait.
+ * **The target must progress** to handle messages: its program calls asymreg_progress() from time
+ * to time, or sets ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without
+ * either, operations that are messages wait.
  *
  * **Unregistering revokes** where UCX has neither an RDMA adapter nor support for the memory of a
- * GPU (ASYMREG_CAP_REVOKE). The target checks its registered regions when a message arrives, and
- * refuses an access outside them. So after asymreg_unregister() you may unmap or reuse the memory,
- * even if peers have old tables, and asymreg_unregister_drain() need not wait for the peers. With
- * an adapter or a GPU, UCX keeps its registrations for a while. There, notify the peers and wait
- * for them before you reuse the memory.
+ * GPU (ASYMREG_CAP_REVOKE). The target compares each message with the regions that are registered
+ * now, and refuses an access outside them. So after asymreg_unregister() you may unmap or reuse the
+ * memory, even if peers have old tables, and asymreg_unregister_drain() need not wait for the
+ * peers. With an adapter or a GPU, UCX keeps its registrations for a while. There, notify the peers
+ * and wait for their answer before you reuse the memory.
  *
  * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file): an
- * access fails with ASYMREG_EFAULT.
+ * access by a message fails with ASYMREG_EFAULT.
  *
  *   - Before each access the target asks the kernel. This takes 0.25 µs, or 1.8 µs for the longest
  *     message, 128 KiB. Linux before 5.14 cannot answer: there the access kills the target.
@@ -30,16 +30,18 @@
  *     So unregister first.
  *   - For device registers, memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel
  *     reports only whether they are mapped. If the first page of a registration is of this kind (or
- *     PROT_NONE) when it is registered, the target makes no further check for that registration. In
- *     other registrations an access to such memory fails with ASYMREG_EFAULT.
+ *     PROT_NONE) when it is registered, the target checks only this for the registration. In other
+ *     registrations an access to such memory fails with ASYMREG_EFAULT.
  *
  * **Put and get** that are messages complete with the target's answer: one round trip each. Use
  * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
  * **Death.** On one node the transport asks the kernel whether a peer has died: by a pidfd, or by
- * `/proc` where pidfds do not exist or a sandbox forbids them. It keeps the pidfds of 64 peers, and
- * checks those whenever it progresses. It checks any other peer every 20 ms while operations to it
- * are in flight. UCX reports the death of peers on other nodes.
+ * `/proc` where pidfds do not exist or a sandbox forbids them. It does so while it progresses, at
+ * most every 20 ms: always for 64 peers, whose pidfds it keeps, and for any other peer while
+ * operations to it are in flight. UCX reports the death of peers on other nodes; for this the
+ * transport sets UCX's KEEPALIVE_INTERVAL to 0.3 s, unless UCX_KEEPALIVE_INTERVAL is in the
+ * environment.
  *
  * On one node the transport uses UCX's shared memory if UCX has it. There:
  *
@@ -52,35 +54,38 @@
  *
  * **Deaths that UCX does not survive** (1.13). In UCX's shared memory a process has one queue for
  * all its senders. A sender takes a place in the queue, then fills the place. A sender killed in
- * between, which is rare, blocks the queue for good: nothing reaches that process any more.
+ * between, which is rare, blocks the queue for good: nothing reaches the queue's process any more.
  *
- *   - So after a peer's death a process sends a message to itself, from a second worker of UCX. The
- *     call to asymreg_progress() that does so takes up to 20 ms. If nothing arrives for 0.3 s and 6
- *     checks, the process closes its connections over shared memory, to itself too.
- *   - Then operations between it and the peers that imported it before end with ASYMREG_EPEER on
- *     both sides, though all of them live. Its own imports on this node fail with ASYMREG_EUNREACH.
+ *   - So after a peer's death the transport sends a message to its own process, from a second
+ *     worker of UCX. The call to asymreg_progress() that does so takes up to 20 ms. If nothing
+ *     arrives for 0.3 s and 6 checks, 20 ms or more apart, the transport closes its connections
+ *     over shared memory, also the one to itself.
+ *   - Then operations between this process and the peers that imported it before end with
+ *     ASYMREG_EPEER on both sides, though all of them live. Later imports of this process on its
+ *     node fail with ASYMREG_EUNREACH.
  *   - This happens within a second of the death if the process progresses, has imported the peer
- *     that died, keeps its pidfd, and has memory for that worker. Otherwise, and for a peer
- *     that imports the blocked process later, operations wait until one of the two ends.
+ *     that died, keeps that peer's pidfd, and has memory for the second worker. Otherwise, and for
+ *     a peer that imports the blocked process later, operations wait until one of the two ends.
  *   - A job on one node that is to continue after deaths should use asymreg_local_create().
  *
  * **fork().** UCX delivers nothing between a process that has it open and a child that opens it
  * too. So asymreg_ucx_create() fails with -EPERM in a process that was forked while its parent had
  * a transport of this library. Fork first, or call exec() in the child.
  *
- * UCX may abort a process whose peer dies or closes while they connect: over TCP, and from 1.18 on
- * over shared memory too. UCX 1.18 of Debian 13 may wait for ever in ucp_init(), which
- * asymreg_ucx_create() calls, unless UCX_MEM_MMAP_HOOK_MODE=reloc is in the environment.
+ * **UCX's own faults.** UCX may abort a process whose peer dies or closes while they connect: over
+ * TCP, and from 1.18 on over shared memory too. In UCX 1.18 of Debian 13, ucp_init(), which
+ * asymreg_ucx_create() calls, may never return, unless UCX_MEM_MMAP_HOOK_MODE=reloc is in the
+ * environment.
  *
- * **Memory.** A peer with 4 MiB or 1,024 operations in flight to a target begins no further one
- * until some have ended. The target keeps the answers to each peer until UCX has sent them. If UCX
- * has no memory for an answer, the answer is lost, and its operation waits until one of the two
- * processes ends.
+ * **Memory.** A process that has 1,024 operations, or 4 MiB of messages, in flight to one target
+ * begins no further one until some have ended. The target keeps its answers until UCX has sent
+ * them. If there is no memory for an answer, the answer is lost, and its operation waits until one
+ * of the two processes ends.
  *
- * **Hostile peers.** What this transport puts into blobs (UCX's addresses of workers, and its keys
- * of registrations) carries a checksum. It detects damage, not malice: UCX trusts the content. An
- * answer counts only if it comes from the peer that was asked. Connect
- * only to processes that you would let debug yours.
+ * **Hostile peers.** What this transport puts into blobs and tables (UCX's addresses of workers,
+ * and its keys of registrations) carries a checksum. It detects damage, not malice: UCX trusts the
+ * content. So connect only to processes that you would let debug yours. An answer counts only if it
+ * comes from the peer that was asked.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
@@ -123,7 +128,8 @@ struct asymreg_ucx_opts {
  * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
  *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
- *         (any other error of UCX); -EPERM (see fork() above)
+ *         (any other error of UCX); -EPERM (see "fork()" above); or another -errno (/proc cannot be
+ *         read; no descriptor or thread for ASYMREG_UCX_THREAD)
  *
  * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
  * configuration from the environment.
