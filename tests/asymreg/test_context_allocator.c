@@ -104,6 +104,38 @@ static size_t peers(const struct asymreg_allocator *a)
     return ((struct counted *)a->ctx)->bytes - before;
 }
 
+/* A segment that is removed while the allocator fails is removed, or as before. */
+static void segments(struct counted *c, const struct asymreg_allocator *a)
+{
+    struct asymreg_opts opts = {.size = sizeof(opts), .allocator = a, .max_segments = 600};
+    struct asymreg_context *ctx;
+    int n_failed = 0;
+    asymreg_id id;
+    void *at;
+
+    CHECK_EQ(asymreg_open(&opts, &ctx, NULL), 0);
+    for (int i = 0; i < 500; i++) {
+        int rc;
+
+        CHECK_EQ(asymreg_segment_alloc(ctx, 4096, &at, NULL), 0);
+        c->fail_at = c->n_calls + 1;
+        rc = asymreg_segment_remove(ctx, at);
+        c->fail_at = 0;
+        if (rc == 0) {
+            CHECK_EQ(asymreg_segment_alloc(ctx, 4096, &at, NULL), 0);
+            continue;
+        }
+        CHECK_EQ(rc, -ENOMEM);
+        n_failed++;
+        CHECK_EQ(asymreg_register(ctx, at, 100, ASYMREG_RW, NULL, &id, NULL), 0);
+        CHECK_EQ(asymreg_segment_remove(ctx, at), ASYMREG_EBUSY);
+        CHECK_EQ(asymreg_unregister(ctx, id), 0);
+    }
+    CHECK(n_failed > 0);
+    asymreg_close(ctx);
+    CHECK_EQ(c->n_blocks, 0);
+}
+
 int main(void)
 {
     struct counted c = {0};
@@ -127,6 +159,7 @@ int main(void)
     c = (struct counted){0};
     CHECK(peers(&a) < 16 * 8192); /* tables of the peer's table's size are in mapped pages */
     CHECK_EQ(c.n_blocks, 0);
+    segments(&c, &a);
     printf("%d blocks\n", n_calls);
     return 0;
 }

@@ -791,7 +791,7 @@ ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t by
  * @param context  the context
  * @param addr     where it begins
  * @return 0; or -EINVAL, -EPERM (in a child), ASYMREG_ENOREGION (no segment of the caller begins
- *         there), ASYMREG_EBUSY (a region lies in it): nothing was changed
+ *         there), ASYMREG_EBUSY (a region lies in it), -ENOMEM: nothing was changed
  */
 ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const void *addr);
 /** @} */

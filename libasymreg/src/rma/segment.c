@@ -81,13 +81,19 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
 
     if ((uint32_t)value >= c->max_segments || s->value != value || value == c->whole)
         return ASYMREG_ESTALE;
+    if (asymreg__table_users(c->table, value))
+        return ASYMREG_EBUSY;
+    if (s->place) { /* needs memory, so it comes before what cannot fail */
+        rc = asymreg__index_remove(c->seg_index, s->place);
+        if (rc < 0)
+            return rc;
+        s->place = 0;
+    }
     rc = asymreg__table_segment_remove(c->table, value);
     if (rc < 0)
         return rc;
     old = *s;
     memset(s, 0, sizeof(*s));
-    if (old.place)
-        asymreg__index_remove(c->seg_index, old.place);
     c->n_segments--;
     c->segment_bytes -= old.bytes;
     asymreg__t_lock(c);
