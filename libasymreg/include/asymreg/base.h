@@ -56,7 +56,8 @@ extern "C" {
 #define ASYMREG_EFAULT (-25008)
 /** the transport cannot do this; struct asymreg_error and asymreg_resolve() give the reason */
 #define ASYMREG_ENOTSUP (-25009)
-/** max_regions or max_segments reached, or all places for workers at a peer with ASYMREG_DRAIN */
+/** no room: max_regions or max_segments is reached; 4,096 workers already use a peer that has
+ * ASYMREG_DRAIN; a registration has 2^32 users; or a worker has 2^28 handles of the peer */
 #define ASYMREG_EFULL (-25010)
 /** an atomic on an address that is no multiple of its size */
 #define ASYMREG_EALIGN  (-25011)
@@ -87,13 +88,14 @@ extern "C" {
 /** @} */
 
 /**
- * Names one registration of one context, and never another one of it. Contexts number alike: in a
- * job, (PE, id) names a registration. Send it together with an address: then the peer uses this
- * registration, and not a later one of the same memory.
+ * An identifier names one registration of a context; the context never uses it for another one. Two
+ * contexts may use the same identifier, so in a job (PE, id) names a registration. Send the
+ * identifier together with an address: then the peer uses this registration, and not a later one of
+ * the same memory.
  *
- * It has the region's *slot* (its place in the published table) in the lower 32 bits, and the
- * slot's generation in the upper 32. The generation is odd while a region is in the slot, and grows
- * with each change. A slot whose generations are used up is never used again.
+ * The identifier has the region's *slot* (its place in the published table) in the lower 32 bits,
+ * and the slot's generation in the upper 32. The generation is odd while a region is in the slot,
+ * and grows with each change. A slot whose generations are used up is never used again.
  */
 typedef uint64_t asymreg_id;
 

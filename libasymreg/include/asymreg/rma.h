@@ -288,15 +288,15 @@ struct asymreg_register_opts {
  * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
  * @return 0; or one of these, and nothing is registered:
- *   - -EINVAL: no bytes, NULL, no permission, unknown bits or kind, flags that exclude each other,
- *     or members that are set without their flag
+ *   - -EINVAL: no bytes, NULL, no permission, unknown bits or kind, flags (or a kind and
+ *     ASYMREG_FD) that exclude each other, or members that are set without their flag
  *   - -EPERM: in a child
  *   - -EBADF; ASYMREG_EOVERFLOW; -ENOMEM
- *   - ASYMREG_EOVERLAP: with a region. With a segment: if this is one, has ASYMREG_FD, or begins
- *     before the segment and runs into it
+ *   - ASYMREG_EOVERLAP: the memory overlaps a region. Or it overlaps a segment, and the call has
+ *     ASYMREG_SEGMENT or ASYMREG_FD, or the memory begins before the segment
  *   - ASYMREG_EFULL: max_regions or max_segments is reached, or a registration has 2^32 users
- *   - ASYMREG_EACCES: more than its segment or `fd` permits
- *   - ASYMREG_ERANGE: begins in a segment and runs past its end
+ *   - ASYMREG_EACCES: `prot` has more than the segment or `fd` permits
+ *   - ASYMREG_ERANGE: the memory begins in a segment and runs past the segment's end
  *   - ASYMREG_ENOTSUP: the transport cannot use a descriptor or this kind of memory, or needs a
  *     descriptor
  *   - another error of the transport
@@ -522,10 +522,10 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
  * @return 0; ASYMREG_EPEER; ASYMREG_ENOPEER; the first late error of an operation begun with _nb
- *         and without a request; or, at the worker's first use of the peer, as asymreg_put(). After
- *         ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of the
- *         peer's table. If several workers use a peer, the first that flushes gets the late error
- *         of any of them
+ *         and without a request; an error of the transport; or, at the worker's first use of the
+ *         peer, as asymreg_put(). After ASYMREG_ESTALE, repeat the operation: the call has
+ *         refreshed this side's copy of the peer's table. If several workers use a peer, the first
+ *         that flushes gets the late error of any of them
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
  * later store or message of this thread also sees the data.
@@ -726,7 +726,8 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *   - 0
  *   - ASYMREG_ETIMEDOUT: unregistered, but an operation of a peer may still be in flight (the peer
  *     is stopped, or its transfer is long). Continue to wait with ASYMREG_ANY
- *   - ASYMREG_ENOTSUP: nothing was changed: the transport cannot guarantee this
+ *   - ASYMREG_ENOTSUP: nothing was changed: the transport cannot guarantee this, the context lacks
+ *     ASYMREG_DRAIN, or the region shares its registration (see below)
  *   - ASYMREG_EBUSY: nothing was changed: the registration has other users (ASYMREG_SHARE)
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM; -EPERM (in a child): nothing was changed
  *   - another error, of the transport: the region is unregistered, but the transport could not end

@@ -295,11 +295,11 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
  * @param out   the map
  * @return as rankmap_union()
  * @cost
- *   - two affine maps: O(log of the strides) if the result is a formula or up to three runs, or
- *     O(number of its runs) if fewer than 4,096 ids of a go
- *   - affine maps and runs whose numbers of runs have a product of at most 4,096: O(that product)
- *     if the runs of b ascend as those of a do, at most O(product · runs of b); only if what goes
- *     from each run of a is runs of consecutive ranks
+ *   - two affine maps: O(log of the strides) if the result is a formula or up to three runs;
+ *     otherwise O(number of the result's runs) if a loses fewer than 4,096 ids
+ *   - one map is runs, and the other is runs or affine; the product of their numbers of runs is at
+ *     most 4,096; and each run of a loses only stretches of consecutive ranks: O(that product) if
+ *     the runs of b are in the order of those of a, else at most O(that product · runs of b)
  *   - otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,
