@@ -9,8 +9,8 @@
  * A peer (struct asymreg__cache) keeps an index of the block. It gets a function that reads bytes
  * of the block, or the block's address if it is mapped. asymreg__cache_refresh() updates the index
  * in the cheapest way that works:
- *   - by delta: the records since last time, if the ring still has them: three reads, for any size of
- *     the table;
+ *   - by delta: the records since last time, if the ring still has them: three reads, however large
+ *     the table is;
  *   - by leaf: otherwise the generations of all leaves (128 slots, 4 KiB each), and only the leaves
  *     that changed;
  *   - whole: the first time, and after a failed refresh.
