@@ -25,7 +25,8 @@ static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails, n_
 static uint8_t bad_tag[STORWIN__RING_DEPTH];
 static atomic_llong lost_at; /* one write over this file offset is lost, with success; 0: none */
 static uint32_t lost_bytes[STORWIN__RING_DEPTH];
-static uint8_t *watched; /* base of the window whose msync() may fail */
+static atomic_int n_empty; /* so many requests of the ring write nothing, and end with 0 */
+static uint8_t *watched;   /* base of the window whose msync() may fail */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
@@ -85,8 +86,9 @@ void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *fro
 {
     bad_tag[tag] = (uint8_t)fails((off_t)offset, bytes);
     lost_bytes[tag] = is_lost((off_t)offset, bytes) ? bytes : 0;
-    __real_storwin__ring_write(r, fd, from, bad_tag[tag] || lost_bytes[tag] ? 0 : bytes, offset,
-                               tag);
+    if (bad_tag[tag] || lost_bytes[tag] || atomic_fetch_sub(&n_empty, 1) > 0)
+        bytes = 0;
+    __real_storwin__ring_write(r, fd, from, bytes, offset, tag);
 }
 
 void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
@@ -370,6 +372,26 @@ static void lost_before_failure(void **state)
     free(copy);
 }
 
+/* A request that writes nothing, without an error, is written again. */
+static void empty_requests(void **state)
+{
+    const char *path = test_path("empty");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_RESIDENT, 0, 0);
+    uint8_t *copy = malloc(PAGES * page);
+
+    assert_true(win != NULL && copy != NULL);
+    memset(storwin_base(win), 5, window_bytes(win));
+    atomic_store(&n_empty, 3);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    atomic_store(&n_empty, 0);
+    read_file(path, page, copy, window_bytes(win));
+    for (uint64_t i = 0; i < window_bytes(win); i++)
+        assert_int_equal(copy[i], 5);
+    free(copy);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 /* An eviction cannot write: no data is lost, no thread hangs, and the next sync reports it. */
 static void eviction(void **state)
 {
@@ -468,12 +490,16 @@ static void bad_sector_at_allocation(void **state)
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win;
     struct storwin_error err;
+    char text[40];
 
     write_file(path, 20 * page, "x", 1);
     opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.offset_bytes = 3 * page;
     fail_at(20 * page, 21 * page, 0, EMEDIUMTYPE);
     assert_int_equal(storwin_alloc(&opts, 30 * page, &win, &err), -EIO);
     assert_string_equal(err.hint, "storage_alloc_filename");
+    snprintf(text, sizeof(text), "at offset %u of", 3 * (unsigned)page);
+    assert_non_null(strstr(err.text, text)); /* of the region that could not be read */
     fail_at(0, 0, 0, 0);
     assert_int_equal(file_size(path), 20 * page + 1);
     unlink(path);
@@ -488,6 +514,7 @@ int main(void)
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
         cmocka_unit_test(lost_before_failure),
+        cmocka_unit_test(empty_requests),
         cmocka_unit_test(eviction),
         cmocka_unit_test(bad_sector),
         cmocka_unit_test(bad_sector_at_allocation),

@@ -163,6 +163,28 @@ static void parts(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Without a standard input the memory's descriptor is 0. */
+static void descriptor_zero(void **state)
+{
+    const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+    struct storwin_info_part part = {.size = sizeof(part)};
+    struct storwin_opts opts;
+    struct storwin_window *win;
+
+    close(0);
+    storwin_opts_init(&opts);
+    opts.flags = STORWIN_MEMFD;
+    assert_int_equal(storwin_alloc(&opts, 3 * page, &win, NULL), 0);
+    assert_int_equal(storwin_part_query(win, 0, &part), 0);
+    assert_int_equal(part.fd, 0);
+    check_parts(win, 1, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(fcntl(0, F_GETFD), -1);
+    if (input >= 0)
+        assert_int_equal(dup2(input, 0), 0);
+    close(input);
+}
+
 static void every_small_size(void **state)
 {
     static const uint32_t factors[] = {0,         1,         249999999, 250000000,
@@ -325,6 +347,7 @@ int main(void)
         cmocka_unit_test(every_small_size), cmocka_unit_test(parts),
         cmocka_unit_test(zero_and_one),     cmocka_unit_test(automatic),
         cmocka_unit_test(two_on_one_file),  cmocka_unit_test(larger_than_memory),
+        cmocka_unit_test(descriptor_zero),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

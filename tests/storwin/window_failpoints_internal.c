@@ -125,6 +125,8 @@ long __wrap_syscall(long n, ...)
     return hit(EPERM) ? -1 : __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+static atomic_int lock_error; /* of every attempt to lock a file; 0: none */
+
 int __real_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...)
@@ -135,6 +137,10 @@ int __wrap_fcntl(int fd, int what, ...)
     va_start(args, what);
     arg = va_arg(args, void *);
     va_end(args);
+    if (what == F_OFD_SETLK && atomic_load(&lock_error) != 0) {
+        errno = atomic_load(&lock_error);
+        return -1;
+    }
     return hit(ENOLCK) ? -1 : __real_fcntl(fd, what, arg);
 }
 
@@ -370,6 +376,30 @@ static void reserve_under_signals(void)
     unlink(path);
 }
 
+/* A file system without locks has windows, but none with commits. Other errors count. */
+static void without_locks(void)
+{
+    static const struct {
+        int code, plain; /* result of a window without commits */
+    } cases[] = {{ENOLCK, 0},    {EOPNOTSUPP, 0}, {EINVAL, 0},
+                 {EOVERFLOW, 0}, {EIO, -EIO},     {EBADF, -EBADF}};
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct storwin_opts opts = storage_opts(path);
+        struct storwin_window *win;
+
+        atomic_store(&lock_error, cases[i].code);
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == cases[i].plain);
+        if (cases[i].plain == 0)
+            CHECK(storwin_free(win, NULL) == 0 && unlink(path) == 0);
+        opts.pager = STORWIN_PAGER_RESIDENT;
+        opts.atomic = STORWIN_ATOMIC_JOURNAL;
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == -cases[i].code);
+        CHECK(file_size(path) == UINT64_MAX);
+    }
+    atomic_store(&lock_error, 0);
+}
+
 static int dynamic_life(void)
 {
     struct storwin_dynamic *dyn = NULL;
@@ -431,6 +461,7 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     path = test_path("file");
     reserve_under_signals();
+    without_locks();
     for (unsigned i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         unsigned fds, refused = 0;
         int n = 0;
