@@ -22,11 +22,11 @@
 static uint64_t page;
 static atomic_llong bad_from, bad_to; /* file offsets that fail */
 static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails, n_flushes;
-static uint8_t bad_tag[STORWIN__RING_DEPTH];
+static uint8_t bad_tag[STORWIN__RING_DEPTH], empty_tag[STORWIN__RING_DEPTH];
 static atomic_llong lost_at; /* one write over this file offset is lost, with success; 0: none */
 static uint32_t lost_bytes[STORWIN__RING_DEPTH];
-static atomic_int n_empty; /* so many requests of the ring write nothing, and end with 0 */
-static uint8_t *watched;   /* base of the window whose msync() may fail */
+static atomic_int n_empty, empty_code; /* requests of the ring that write nothing, their result */
+static uint8_t *watched;               /* base of the window whose msync() may fail */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
@@ -86,7 +86,8 @@ void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *fro
 {
     bad_tag[tag] = (uint8_t)fails((off_t)offset, bytes);
     lost_bytes[tag] = is_lost((off_t)offset, bytes) ? bytes : 0;
-    if (bad_tag[tag] || lost_bytes[tag] || atomic_fetch_sub(&n_empty, 1) > 0)
+    empty_tag[tag] = atomic_fetch_sub(&n_empty, 1) > 0;
+    if (bad_tag[tag] || lost_bytes[tag] || empty_tag[tag])
         bytes = 0;
     __real_storwin__ring_write(r, fd, from, bytes, offset, tag);
 }
@@ -96,6 +97,8 @@ void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *resu
     __real_storwin__ring_wait(r, tag, result);
     if (bad_tag[*tag])
         *result = -atomic_load(&bad_code);
+    else if (empty_tag[*tag])
+        *result = -atomic_load(&empty_code);
     else if (lost_bytes[*tag])
         *result = (int)lost_bytes[*tag];
 }
@@ -372,21 +375,26 @@ static void lost_before_failure(void **state)
     free(copy);
 }
 
-/* A request that writes nothing, without an error, is written again. */
+/* Requests that write nothing, without an error or with one that another way of writing may not
+ * have, are written again. */
 static void empty_requests(void **state)
 {
+    static const int codes[] = {0, EAGAIN, EINVAL, EINTR, EOPNOTSUPP};
     const char *path = test_path("empty");
     struct storwin_window *win = open_pager(path, STORWIN_PAGER_RESIDENT, 0, 0);
     uint8_t *copy = malloc(PAGES * page);
 
     assert_true(win != NULL && copy != NULL);
-    memset(storwin_base(win), 5, window_bytes(win));
-    atomic_store(&n_empty, 3);
-    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
-    atomic_store(&n_empty, 0);
-    read_file(path, page, copy, window_bytes(win));
-    for (uint64_t i = 0; i < window_bytes(win); i++)
-        assert_int_equal(copy[i], 5);
+    for (unsigned k = 0; k < sizeof(codes) / sizeof(codes[0]); k++) {
+        memset(storwin_base(win), (int)k + 1, window_bytes(win));
+        atomic_store(&empty_code, codes[k]);
+        atomic_store(&n_empty, 3);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        atomic_store(&n_empty, 0);
+        read_file(path, page, copy, window_bytes(win));
+        for (uint64_t i = 0; i < window_bytes(win); i++)
+            assert_int_equal(copy[i], k + 1);
+    }
     free(copy);
     assert_int_equal(storwin_free(win, NULL), 0);
     unlink(path);

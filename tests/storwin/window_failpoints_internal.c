@@ -65,11 +65,24 @@ int __wrap_fsync(int fd)
 static atomic_int signals; /* calls for more than SHORT bytes that a signal still comes into */
 #define SHORT (1 << 20)
 
+static atomic_int reserve_error, remove_error; /* of every fallocate(), unlinkat(); 0: none */
+
+int __real_unlinkat(int dir, const char *path, int flags);
+int __wrap_unlinkat(int dir, const char *path, int flags);
+int __wrap_unlinkat(int dir, const char *path, int flags)
+{
+    errno = atomic_load(&remove_error);
+    return errno != 0 ? -1 : __real_unlinkat(dir, path, flags);
+}
+
 int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
     if (hit(ENOSPC))
+        return -1;
+    errno = atomic_load(&reserve_error);
+    if (errno != 0)
         return -1;
     if (bytes > SHORT && atomic_load(&signals) > 0) {
         errno = atomic_fetch_sub(&signals, 1) > 1 ? EINTR : EIO; /* it has gone on for too long */
@@ -400,6 +413,46 @@ static void without_locks(void)
     atomic_store(&lock_error, 0);
 }
 
+/* A file system that cannot reserve space has it filled with zeros instead. */
+static void without_reservation(void)
+{
+    static const int codes[] = {EOPNOTSUPP, ENOSYS, EIO};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct storwin_opts opts = storage_opts(path);
+        const int want = codes[i] == EIO ? -EIO : 0;
+        struct storwin_window *win;
+        struct stat st;
+
+        atomic_store(&reserve_error, codes[i]);
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == want);
+        atomic_store(&reserve_error, 0);
+        CHECK((stat(path, &st) == 0) == (want == 0));
+        if (want < 0)
+            continue;
+        CHECK((uint64_t)st.st_size == BYTES && (uint64_t)st.st_blocks * 512 >= BYTES);
+        CHECK(storwin_free(win, NULL) == 0 && unlink(path) == 0);
+    }
+}
+
+/* The end of a window reports that its file stays. */
+static void without_removal(void)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    opts.flags = STORWIN_UNLINK;
+    for (unsigned gone = 0; gone < 2; gone++) { /* by another process, just now */
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == 0);
+        atomic_store(&remove_error, gone ? ENOENT : EACCES);
+        CHECK(storwin_free(win, &err) == (gone ? 0 : -EACCES));
+        atomic_store(&remove_error, 0);
+        CHECK(gone || (err.code == -EACCES && strcmp(err.hint, "storage_alloc_unlink") == 0));
+        CHECK(file_size(path) == BYTES && unlink(path) == 0);
+    }
+}
+
 static int dynamic_life(void)
 {
     struct storwin_dynamic *dyn = NULL;
@@ -462,6 +515,8 @@ int main(void)
     path = test_path("file");
     reserve_under_signals();
     without_locks();
+    without_reservation();
+    without_removal();
     for (unsigned i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         unsigned fds, refused = 0;
         int n = 0;
