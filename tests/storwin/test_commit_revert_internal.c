@@ -91,15 +91,20 @@ static void reverts(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
-/* Somebody shortens the file under the window: the next commit writes all of it again. */
+/* Somebody shortens the file under the window: the next commit writes all of it again, and reserves
+ * the space of the areas unless the file is sparse. */
 static void shortened(void **state)
 {
     for (unsigned a = 0; a < 3; a++)
-        for (unsigned to = 0; to < 3; to++) {
+        for (unsigned i = 0; i < 6; i++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
-            struct storwin_window *win = alloc_window(&opts, BYTES);
+            const unsigned to = i / 2;
+            struct storwin_window *win;
+            struct stat st;
             uint64_t size;
 
+            opts.flags = i % 2 ? STORWIN_SPARSE : 0;
+            win = alloc_window(&opts, BYTES);
             for (unsigned g = 1; g <= 3; g++) {
                 if (g == 1)
                     fill(storwin_base(win), BYTES, 1);
@@ -114,7 +119,9 @@ static void shortened(void **state)
             if (to == 0)
                 ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
             commit_window(win);
-            assert_int_equal(file_size(opts.filename), size);
+            assert_int_equal(stat(opts.filename, &st), 0);
+            assert_int_equal(st.st_size, size);
+            assert_int_equal((uint64_t)st.st_blocks * 512 < size - STORWIN__FIRST_AREA, i % 2);
             assert_int_equal(window_info(win).generation, 4);
             discard(win);
             win = alloc_window(&opts, BYTES);

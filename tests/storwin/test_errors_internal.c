@@ -68,7 +68,9 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset)
 {
     if (is_lost(offset, bytes))
         return (ssize_t)bytes;
-    return fails(offset, bytes) ? -1 : __real_pwrite(fd, data, bytes, offset);
+    if (fails(offset, bytes))
+        return errno == 0 ? 0 : -1;
+    return __real_pwrite(fd, data, bytes, offset);
 }
 
 ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
@@ -375,6 +377,21 @@ static void lost_before_failure(void **state)
     free(copy);
 }
 
+/* A write of nothing without an error is a full device, and not to be repeated forever. */
+static void nothing_written(void **state)
+{
+    const char *path = test_path("nothing");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_RESIDENT, STORWIN__NO_RING, 0);
+
+    assert_non_null(win);
+    *(uint8_t *)storwin_base(win) = 1;
+    fail_at(page, 2 * page, 1, 0);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), -ENOSPC);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 /* Requests that write nothing, without an error or with one that another way of writing may not
  * have, are written again. */
 static void empty_requests(void **state)
@@ -522,6 +539,7 @@ int main(void)
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
         cmocka_unit_test(lost_before_failure),
+        cmocka_unit_test(nothing_written),
         cmocka_unit_test(empty_requests),
         cmocka_unit_test(eviction),
         cmocka_unit_test(bad_sector),
