@@ -179,7 +179,7 @@ static void lengths(void **state)
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
         struct storwin_error err;
-        uint64_t before;
+        uint64_t before, space;
 
         for (unsigned i = 0; i < 6; i++) {
             for (unsigned round = 0; round < 3; round++) {
@@ -194,6 +194,12 @@ static void lengths(void **state)
             for (unsigned tries = 0; tries < 2;
                  tries++) { /* a commit that is cut off costs nothing */
                 win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+                if (atomics[a] == STORWIN_ATOMIC_SLOTS)
+                    space = 2 * win->commit->cap;
+                else
+                    space = 3 * win->commit->cap; /* with the journal */
+                assert_int_equal(file_size(opts.filename), win->commit->base + space);
+                assert_true(file_space(opts.filename) >= space); /* it is reserved */
                 if (i >= 4) /* what was given back, more than 1 MB, is not taken again */
                     assert_true(file_space(opts.filename) < before + 1000000);
                 assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
