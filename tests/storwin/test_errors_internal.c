@@ -377,6 +377,42 @@ static void lost_before_failure(void **state)
     free(copy);
 }
 
+/* So does the next commit, also what the area lacked before. */
+static void lost_before_failed_commit(void **state)
+{
+    const uint64_t area = 2 * 65536; /* the offset of the first and the third commit's */
+    const char *path = test_path("lost_commit");
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win;
+    uint8_t *base;
+
+    atomic_store(&storwin__without, 0);
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_SLOTS;
+    opts.flags = STORWIN_DISCARD;
+    assert_int_equal(storwin_alloc(&opts, PAGES * page, &win, NULL), 0);
+    base = storwin_base(win);
+    for (int g = 1; g <= 2; g++) {
+        memset(base, g, PAGES * page);
+        assert_int_equal(storwin_commit(win, NULL), 0);
+    }
+    base[4900 * page] = 3;
+    atomic_store(&lost_at, (long long)(area + 100 * page));
+    fail_at(area + 4900 * page, area + 4901 * page, 100, ENOSPC);
+    assert_int_equal(storwin_commit(win, NULL), -ENOSPC);
+    assert_int_equal(atomic_load(&lost_at), 0);
+    fail_at(0, 0, 0, 0);
+    assert_int_equal(storwin_commit(win, NULL), 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(storwin_alloc(&opts, PAGES * page, &win, NULL), 0);
+    base = storwin_base(win);
+    assert_int_equal(window_generation(win), 3);
+    for (uint64_t i = 0; i < PAGES * page; i++)
+        assert_int_equal(base[i], i == 4900 * page ? 3 : 2);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 /* A write of nothing without an error is a full device, and not to be repeated forever. */
 static void nothing_written(void **state)
 {
@@ -539,6 +575,7 @@ int main(void)
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
         cmocka_unit_test(lost_before_failure),
+        cmocka_unit_test(lost_before_failed_commit),
         cmocka_unit_test(nothing_written),
         cmocka_unit_test(empty_requests),
         cmocka_unit_test(eviction),
