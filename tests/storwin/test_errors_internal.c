@@ -285,6 +285,28 @@ static void flush(void **state)
     }
 }
 
+/* The sync after a failed one repairs the storage part behind a memory part. */
+static void storage_behind_memory(void **state)
+{
+    for (uint32_t pager = 0; pager < test_pagers; pager++) {
+        struct storwin_opts opts = storage_opts(test_path("behind"));
+        struct storwin_window *win;
+
+        opts.pager = pager;
+        opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
+        opts.budget_bytes = UINT64_C(1) << 24;
+        opts.flags = STORWIN_UNLINK;
+        assert_int_equal(storwin_alloc(&opts, 20 * page, &win, NULL), 0);
+        memset(storwin_base(win), 1, 20 * page);
+        atomic_store(&flush_fails, 1);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), -EIO);
+        assert_int_equal(win->unmended.code, -EIO);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        assert_int_equal(win->unmended.code, 0);
+        assert_int_equal(storwin_free(win, NULL), 0);
+    }
+}
+
 /* The first sync of a new file that is to stay makes its name durable too, and fails if that
  * fails. */
 static void name(void **state)
@@ -345,6 +367,34 @@ static void flush_of_evicted(void **state)
     assert_int_equal(sum, 0);
     assert_int_equal(storwin_free(win, NULL), 0);
     unlink(path);
+}
+
+/* The same of the first page alone. */
+static void flush_of_one_evicted(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("first"));
+    struct storwin_window *win;
+    struct storwin_error err;
+    volatile uint8_t *base;
+    unsigned sum = 0;
+
+    opts.pager = STORWIN_PAGER_USER;
+    opts.access_style = STORWIN_ACCESS_RANDOM;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    opts.block_bytes = page;
+    opts.flags = STORWIN_UNLINK;
+    if (storwin_alloc(&opts, PAGES * page, &win, NULL) == STORWIN_EPAGER)
+        skip();
+    base = storwin_base(win);
+    base[0] = 1;
+    for (uint64_t p = 1; p < PAGES; p++)
+        sum += base[p * page];
+    assert_int_equal(sum, 0);
+    atomic_store(&flush_fails, 1);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), -EIO);
+    atomic_store(&flush_fails, 0);
+    assert_int_equal(err.offset, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
 }
 
 /* A device that fails has lost what it took before, with success: the next sync writes everything
@@ -574,6 +624,8 @@ int main(void)
         cmocka_unit_test(flush),
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
+        cmocka_unit_test(flush_of_one_evicted),
+        cmocka_unit_test(storage_behind_memory),
         cmocka_unit_test(lost_before_failure),
         cmocka_unit_test(lost_before_failed_commit),
         cmocka_unit_test(nothing_written),
