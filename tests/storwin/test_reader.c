@@ -316,6 +316,7 @@ static void read_only_mount(void **state)
 /* Damage is reported, and a reader keeps the copy that it has. */
 static void damage(void **state)
 {
+    const uint64_t journal = 131072 + 2 * BYTES;
     struct storwin_window *win = open_writer(STORWIN_ATOMIC_JOURNAL, BYTES), *reader;
     struct storwin_opts opts = file_opts();
     struct storwin_error err;
@@ -323,7 +324,17 @@ static void damage(void **state)
     commit_state(win);
     reader = open_reader(0);
     commit_state(win);
-    write_file(opts.filename, 131072 + 2 * BYTES + 8192, "oops", 4); /* the journal's first batch */
+    for (unsigned field = 0; field < 8; field++) { /* of the head of the journal's first batch */
+        const uint64_t at = journal + 8 * field, bad = UINT64_C(1) << 40;
+        uint64_t good;
+
+        read_file(opts.filename, at, &good, 8);
+        write_file(opts.filename, at, &bad, 8);
+        assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
+        assert_true(holds(reader, 1, BYTES));
+        write_file(opts.filename, at, &good, 8);
+    }
+    write_file(opts.filename, journal + 8192, "oops", 4); /* a block of it */
     for (unsigned tries = 0; tries < 2; tries++) {
         assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
         assert_non_null(strstr(err.text, opts.filename));
