@@ -165,6 +165,16 @@ static void fixed(void **state)
     commit_up_to(win, 5);
     discard(win);
     unlink(opts.filename);
+    opts = generation_opts(3);
+    for (unsigned g = 1; g <= 3; g += 2) { /* the first commit tells it already */
+        win = alloc_window(&opts, BYTES);
+        commit_up_to(win, g);
+        discard(win);
+        opts.generations = 0;
+    }
+    for (unsigned g = 1; g <= 3; g++)
+        check_generation(opts, g);
+    unlink(opts.filename);
 }
 
 /* An older generation is opened and committed: later ones are gone, earlier ones still there. */
