@@ -221,6 +221,25 @@ static void lengths(void **state)
     }
 }
 
+/* A file without a journal gets the space for one, if it is opened for that. */
+static void gets_a_journal(void **state)
+{
+    const uint64_t cap = storwin__round_up(BYTES, STORWIN__AREA_UNIT);
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win;
+
+    for (unsigned areas = 2; areas <= 3; areas++) { /* with the journal */
+        win = alloc_window(&opts, BYTES);
+        assert_int_equal(file_size(opts.filename), STORWIN__FIRST_AREA + areas * cap);
+        assert_true(file_space(opts.filename) >= STORWIN__FIRST_AREA + areas * cap);
+        ((uint8_t *)storwin_base(win))[areas] = 1;
+        commit_window(win);
+        discard(win);
+        opts.atomic = STORWIN_ATOMIC_JOURNAL;
+    }
+    unlink(opts.filename);
+}
+
 /* A file of ours whose older record is of a longer state, and whose journal names a block far
  * behind the end: refused, and nothing outside the window is written. */
 static void malformed(void **state)
@@ -391,15 +410,11 @@ static void other_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damage),
-        cmocka_unit_test(shorter_older),
-        cmocka_unit_test(lost),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(older_cut_off),
-        cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(older_discards),
-        cmocka_unit_test(other_files),
+        cmocka_unit_test(damage),         cmocka_unit_test(shorter_older),
+        cmocka_unit_test(lost),           cmocka_unit_test(lengths),
+        cmocka_unit_test(gets_a_journal), cmocka_unit_test(malformed),
+        cmocka_unit_test(older_cut_off),  cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(older_discards), cmocka_unit_test(other_files),
     };
 
     commit_test_begin();
