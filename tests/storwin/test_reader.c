@@ -352,6 +352,31 @@ static void damage(void **state)
     unlink(test_path("read"));
 }
 
+/* Both copies of the newest record are damaged: a reader does not take the one before for the
+ * newest. */
+static void damaged_record(void **state)
+{
+    struct storwin_window *win = open_writer(STORWIN_ATOMIC_SLOTS, BYTES), *reader;
+    struct storwin_opts opts = file_opts();
+    struct storwin_error err;
+
+    commit_state(win);
+    commit_state(win);
+    reader = open_reader(0);
+    commit_state(win); /* in place 0 */
+    write_file(opts.filename, 40, "oops", 4);
+    write_file(opts.filename, 32768 + 40, "oops", 4);
+    assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
+    assert_true(holds(reader, 2, BYTES));
+    assert_int_equal(open_fails(&opts, &err), STORWIN_EDAMAGED);
+    free_window(reader);
+    reader = open_reader(2);
+    assert_true(holds(reader, 2, BYTES));
+    free_window(win);
+    free_window(reader);
+    unlink(opts.filename);
+}
+
 /* A writer opens an older generation and commits: readers follow it there. */
 static void goes_back(void **state)
 {
@@ -384,7 +409,7 @@ int main(void)
         cmocka_unit_test(same_home),       cmocka_unit_test(longer),
         cmocka_unit_test(only_reads),      cmocka_unit_test(permissions),
         cmocka_unit_test(read_only_mount), cmocka_unit_test(damage),
-        cmocka_unit_test(goes_back),
+        cmocka_unit_test(damaged_record),  cmocka_unit_test(goes_back),
     };
 
     test_begin();
