@@ -16,11 +16,13 @@ static void adopted(void **state)
     struct storwin_opts opts = storage_opts(test_path("commit"));
     uint8_t *whole = malloc(BYTES + 5000);
 
-    for (unsigned offset = 0; offset < 3; offset++) {
-        uint8_t *at = whole + offset * 1237 + 1;
+    for (unsigned i = 0; i < 6; i++) {
+        uint8_t *at = whole + i / 2 * 1237 + 1;
         struct storwin_window *win;
         struct storwin_error err;
 
+        /* Direct I/O refuses such addresses. */
+        atomic_store(&storwin__without, i % 2 ? 0 : STORWIN__NO_DIRECT);
         memset(whole, 0xee, BYTES + 5000);
         fill(at, BYTES, 1);
         if (storwin_adopt(at, BYTES, &opts, &win, &err) < 0)
@@ -45,6 +47,7 @@ static void adopted(void **state)
         at[0]++; /* it is still the program's */
         unlink(opts.filename);
     }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
     free(whole);
 }
 
