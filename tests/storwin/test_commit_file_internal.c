@@ -405,6 +405,21 @@ static void other_files(void **state)
         assert_string_equal(copy, text);
         unlink(opts.filename);
     }
+    opts = storage_opts(opts.filename);
+    for (unsigned i = 0; i < 10; i++) { /* without commits: only where a copy of a record begins */
+        const uint64_t magic =
+            i % 2 ? STORWIN__RECORD_MAGIC : __builtin_bswap64(STORWIN__RECORD_MAGIC);
+        struct storwin_window *win;
+
+        write_file(opts.filename, i / 2 * STORWIN__COPY_BYTES, &magic, sizeof(magic));
+        if (i < 8) {
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+        } else {
+            assert_int_equal(storwin_alloc(&opts, BYTES, &win, NULL), 0);
+            discard(win);
+        }
+        unlink(opts.filename);
+    }
 }
 
 int main(void)
