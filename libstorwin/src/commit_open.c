@@ -144,8 +144,11 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
 
     *used = NULL;
     while (rc < 0 &&
-           (*used = storwin__record_for(found, win->opts.generation, *used, &covered)) != NULL)
+           (*used = storwin__record_for(found, win->opts.generation, *used, &covered)) != NULL) {
         rc = storwin__load_record(win, *used, covered, &why);
+        if (rc < 0 && (*used)->bytes <= win->stor_bytes) /* an older state may be shorter */
+            memset(win->map + win->stor_offset, 0, (size_t)(*used)->bytes);
+    }
     if (rc < 0 && err)
         *err = why;
     return rc;

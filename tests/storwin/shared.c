@@ -311,6 +311,13 @@ static void refusals(void)
     REFUSED(-EINVAL);
     s = good, s.rank = 1; /* before rank 0 */
     REFUSED(-ENOENT);
+    bytes[0] = STORWIN_MAX_BYTES, bytes[1] = 0; /* the longest segment, and the longest window */
+    REFUSED(-ENOENT);
+    bytes[1] = 1;
+    REFUSED(-EINVAL);
+    bytes[0] = page, bytes[1] = STORWIN_MAX_BYTES + 1;
+    REFUSED(-EINVAL);
+    bytes[1] = page + 1;
     opts.alloc_type = STORWIN_MEMORY;
     REFUSED(-ENOENT);
     s = good;

@@ -16,11 +16,13 @@ static void adopted(void **state)
     struct storwin_opts opts = storage_opts(test_path("commit"));
     uint8_t *whole = malloc(BYTES + 5000);
 
-    for (unsigned offset = 0; offset < 3; offset++) {
-        uint8_t *at = whole + offset * 1237 + 1;
+    for (unsigned i = 0; i < 6; i++) {
+        uint8_t *at = whole + i / 2 * 1237 + 1;
         struct storwin_window *win;
         struct storwin_error err;
 
+        /* Direct I/O refuses such addresses. */
+        atomic_store(&storwin__without, i % 2 ? 0 : STORWIN__NO_DIRECT);
         memset(whole, 0xee, BYTES + 5000);
         fill(at, BYTES, 1);
         if (storwin_adopt(at, BYTES, &opts, &win, &err) < 0)
@@ -45,6 +47,7 @@ static void adopted(void **state)
         at[0]++; /* it is still the program's */
         unlink(opts.filename);
     }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
     free(whole);
 }
 
@@ -136,8 +139,12 @@ static void unreadable(void **state)
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
     struct storwin_opts opts = storage_opts(test_path("commit"));
 
+    static const unsigned places[] = {6, 0, 63}; /* page that cannot be read, of 64 */
+
     for (unsigned way = 0; way < 4; way++) /* protected, unmapped; compared too */
-        for (unsigned a = 0; a < 3; a++) {
+        for (unsigned i = 0; i < 9; i++) {
+            const unsigned a = i % 3;
+            const uint64_t bad = places[i / 3] * page;
             uint8_t *at =
                 mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             struct storwin_window *win;
@@ -150,21 +157,20 @@ static void unreadable(void **state)
                 fill(at, bytes, g);
                 commit_window(win);
             }
-            at[5 * page + 9] ^= 1;
-            at[6 * page + 9] ^= 1;
-            at[7 * page + 9] ^= 1;
+            for (unsigned k = 63; k < 66; k++) /* its neighbours, too */
+                at[(bad + k * page) % bytes + 9] ^= 1;
             if (way % 2)
-                munmap(at + 6 * page, page);
+                munmap(at + bad, page);
             else
-                assert_int_equal(mprotect(at + 6 * page, page, PROT_NONE), 0);
+                assert_int_equal(mprotect(at + bad, page, PROT_NONE), 0);
             for (unsigned tries = 0; tries < 2; tries++) {
                 assert_int_equal(storwin_commit(win, &err), -EFAULT);
-                assert_int_equal(err.offset, 6 * page);
+                assert_int_equal(err.offset, bad);
                 assert_int_equal(err.bytes, page);
             }
             assert_int_equal(window_info(win).generation, 3);
             if (way % 2 == 0) {
-                assert_int_equal(mprotect(at + 6 * page, page, PROT_READ), 0);
+                assert_int_equal(mprotect(at + bad, page, PROT_READ), 0);
                 commit_window(win);
                 assert_int_equal(window_info(win).generation, 4);
             }
@@ -172,8 +178,8 @@ static void unreadable(void **state)
             munmap(at, bytes);
             at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
-            for (unsigned i = 5; way % 2 == 0 && i < 8; i++)
-                at[i * page + 9] ^= 1;
+            for (unsigned k = 63; way % 2 == 0 && k < 66; k++)
+                at[(bad + k * page) % bytes + 9] ^= 1;
             assert_true(holds(at, bytes, 3));
             discard(win);
             munmap(at, bytes);

@@ -179,7 +179,7 @@ static void lengths(void **state)
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
         struct storwin_error err;
-        uint64_t before;
+        uint64_t before, space;
 
         for (unsigned i = 0; i < 6; i++) {
             for (unsigned round = 0; round < 3; round++) {
@@ -194,6 +194,12 @@ static void lengths(void **state)
             for (unsigned tries = 0; tries < 2;
                  tries++) { /* a commit that is cut off costs nothing */
                 win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+                if (atomics[a] == STORWIN_ATOMIC_SLOTS)
+                    space = 2 * win->commit->cap;
+                else
+                    space = 3 * win->commit->cap; /* with the journal */
+                assert_int_equal(file_size(opts.filename), win->commit->base + space);
+                assert_true(file_space(opts.filename) >= space); /* it is reserved */
                 if (i >= 4) /* what was given back, more than 1 MB, is not taken again */
                     assert_true(file_space(opts.filename) < before + 1000000);
                 assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
@@ -213,6 +219,25 @@ static void lengths(void **state)
         discard(win);
         unlink(opts.filename);
     }
+}
+
+/* A file without a journal gets the space for one, if it is opened for that. */
+static void gets_a_journal(void **state)
+{
+    const uint64_t cap = storwin__round_up(BYTES, STORWIN__AREA_UNIT);
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win;
+
+    for (unsigned areas = 2; areas <= 3; areas++) { /* with the journal */
+        win = alloc_window(&opts, BYTES);
+        assert_int_equal(file_size(opts.filename), STORWIN__FIRST_AREA + areas * cap);
+        assert_true(file_space(opts.filename) >= STORWIN__FIRST_AREA + areas * cap);
+        ((uint8_t *)storwin_base(win))[areas] = 1;
+        commit_window(win);
+        discard(win);
+        opts.atomic = STORWIN_ATOMIC_JOURNAL;
+    }
+    unlink(opts.filename);
 }
 
 /* A file of ours whose older record is of a longer state, and whose journal names a block far
@@ -280,7 +305,9 @@ static void older_cut_off(void **state)
             }
             discard(win);
             opts.generation = 2;
+            failing_flush = 2;
             win = alloc_window(&opts, BYTES);
+            assert_int_equal(failing_flush, 1); /* it flushes what is there, and writes nothing */
             fill(storwin_base(win), BYTES, 7);
             failing_flush = flush;
             assert_int_equal(storwin_commit(win, NULL), -EIO);
@@ -378,20 +405,31 @@ static void other_files(void **state)
         assert_string_equal(copy, text);
         unlink(opts.filename);
     }
+    opts = storage_opts(opts.filename);
+    for (unsigned i = 0; i < 10; i++) { /* without commits: only where a copy of a record begins */
+        const uint64_t magic =
+            i % 2 ? STORWIN__RECORD_MAGIC : __builtin_bswap64(STORWIN__RECORD_MAGIC);
+        struct storwin_window *win;
+
+        write_file(opts.filename, i / 2 * STORWIN__COPY_BYTES, &magic, sizeof(magic));
+        if (i < 8) {
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+        } else {
+            assert_int_equal(storwin_alloc(&opts, BYTES, &win, NULL), 0);
+            discard(win);
+        }
+        unlink(opts.filename);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damage),
-        cmocka_unit_test(shorter_older),
-        cmocka_unit_test(lost),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(older_cut_off),
-        cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(older_discards),
-        cmocka_unit_test(other_files),
+        cmocka_unit_test(damage),         cmocka_unit_test(shorter_older),
+        cmocka_unit_test(lost),           cmocka_unit_test(lengths),
+        cmocka_unit_test(gets_a_journal), cmocka_unit_test(malformed),
+        cmocka_unit_test(older_cut_off),  cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(older_discards), cmocka_unit_test(other_files),
     };
 
     commit_test_begin();

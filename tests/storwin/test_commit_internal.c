@@ -250,6 +250,25 @@ static void no_descriptors(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* Blocks for direct I/O are aligned, whatever the allocator returns. */
+static void aligned_blocks(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+
+    for (uint64_t i = 0; i < 20; i++) {
+        void *whole;
+        uint8_t *at = storwin__blocks_alloc(win, i * 1000 + 1, &whole);
+
+        assert_non_null(at);
+        assert_int_equal((uintptr_t)at % STORWIN__BLOCK, 0);
+        memset(at, 1, i * 1000 + 1);
+        storwin__free(NULL, whole);
+    }
+    discard(win);
+    unlink(opts.filename);
+}
+
 static void arguments(void **state)
 {
     struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
@@ -314,10 +333,10 @@ static void arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),   cmocka_unit_test(journal_wraps),
-        cmocka_unit_test(races),     cmocka_unit_test(together),
-        cmocka_unit_test(again),     cmocka_unit_test(no_descriptors),
-        cmocka_unit_test(arguments),
+        cmocka_unit_test(commits),        cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(races),          cmocka_unit_test(together),
+        cmocka_unit_test(again),          cmocka_unit_test(no_descriptors),
+        cmocka_unit_test(aligned_blocks), cmocka_unit_test(arguments),
     };
 
     commit_test_begin();

@@ -91,15 +91,52 @@ static void reverts(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
-/* Somebody shortens the file under the window: the next commit writes all of it again. */
+/* The memory before the storage part is not committed, and does not come back. */
+static void combined(void **state)
+{
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_info info;
+        struct storwin_window *win;
+        uint8_t *base;
+
+        opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
+        win = alloc_window(&opts, BYTES);
+        base = storwin_base(win);
+        info = window_info(win);
+        assert_in_range(info.memory_bytes, 1, BYTES - 1);
+        fill(base, BYTES, 1);
+        commit_window(win);
+        for (uint64_t at = 5; at < BYTES; at += 50000) /* into the journal, if there is one */
+            base[at] ^= 1;
+        commit_window(win);
+        memset(base, 'x', BYTES);
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        for (uint64_t at = 0; at < info.memory_bytes; at++)
+            assert_int_equal(base[at], 'x');
+        fill(base, info.memory_bytes, 1);
+        for (uint64_t at = 5; at < BYTES; at += 50000)
+            base[at] ^= at >= info.memory_bytes;
+        assert_true(holds(base, BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+/* Somebody shortens the file under the window: the next commit writes all of it again, and reserves
+ * the space of the areas unless the file is sparse. */
 static void shortened(void **state)
 {
     for (unsigned a = 0; a < 3; a++)
-        for (unsigned to = 0; to < 3; to++) {
+        for (unsigned i = 0; i < 6; i++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
-            struct storwin_window *win = alloc_window(&opts, BYTES);
+            const unsigned to = i / 2;
+            struct storwin_window *win;
+            struct stat st;
             uint64_t size;
 
+            opts.flags = i % 2 ? STORWIN_SPARSE : 0;
+            win = alloc_window(&opts, BYTES);
             for (unsigned g = 1; g <= 3; g++) {
                 if (g == 1)
                     fill(storwin_base(win), BYTES, 1);
@@ -114,7 +151,9 @@ static void shortened(void **state)
             if (to == 0)
                 ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
             commit_window(win);
-            assert_int_equal(file_size(opts.filename), size);
+            assert_int_equal(stat(opts.filename, &st), 0);
+            assert_int_equal(st.st_size, size);
+            assert_int_equal((uint64_t)st.st_blocks * 512 < size - STORWIN__FIRST_AREA, i % 2);
             assert_int_equal(window_info(win).generation, 4);
             discard(win);
             win = alloc_window(&opts, BYTES);
@@ -131,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reverts),
+        cmocka_unit_test(combined),
         cmocka_unit_test(shortened),
     };
 

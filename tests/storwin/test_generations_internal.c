@@ -80,6 +80,44 @@ static void last_ones(void **state)
     }
 }
 
+/* The requested generation is damaged, and the one before it, of a shorter state, opens: nothing of
+ * the damaged one comes with it, neither behind its end nor into the next commit. */
+static void damaged_and_longer(void **state)
+{
+    const uint64_t longer = BYTES + 20000; /* in the same areas */
+    struct storwin_opts opts = generation_opts(3);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+    uint8_t *base;
+
+    commit_up_to(win, 1);
+    discard(win);
+    win = alloc_window(&opts, longer);
+    for (unsigned g = 2; g <= 3; g++) {
+        fill(storwin_base(win), longer, g);
+        commit_window(win);
+    }
+    discard(win);
+    write_file(opts.filename, 3 * STORWIN__PLACE_BYTES + 5 * STORWIN__AREA_UNIT, "oops", 4);
+    opts.generation = 2;
+    win = alloc_window(&opts, longer);
+    base = storwin_base(win);
+    assert_int_equal(window_info(win).generation, 1);
+    assert_true(holds(base, BYTES, 1));
+    for (uint64_t i = BYTES; i < longer; i++)
+        assert_int_equal(base[i], 0);
+    base[0] ^= 1;
+    commit_window(win);
+    discard(win);
+    opts.generation = 0;
+    win = alloc_window(&opts, longer);
+    base = storwin_base(win);
+    base[0] ^= 1;
+    assert_true(holds(base, BYTES, 1));
+    assert_int_equal(base[longer - 1], 0);
+    discard(win);
+    unlink(opts.filename);
+}
+
 /* A file keeps its number: other hints are refused by name, and change nothing. */
 static void fixed(void **state)
 {
@@ -126,6 +164,16 @@ static void fixed(void **state)
     win = alloc_window(&opts, BYTES);
     commit_up_to(win, 5);
     discard(win);
+    unlink(opts.filename);
+    opts = generation_opts(3);
+    for (unsigned g = 1; g <= 3; g += 2) { /* the first commit tells it already */
+        win = alloc_window(&opts, BYTES);
+        commit_up_to(win, g);
+        discard(win);
+        opts.generations = 0;
+    }
+    for (unsigned g = 1; g <= 3; g++)
+        check_generation(opts, g);
     unlink(opts.filename);
 }
 
@@ -253,8 +301,13 @@ static void adopted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(last_ones), cmocka_unit_test(fixed),  cmocka_unit_test(goes_back),
-        cmocka_unit_test(damage),    cmocka_unit_test(longer), cmocka_unit_test(adopted),
+        cmocka_unit_test(last_ones),
+        cmocka_unit_test(fixed),
+        cmocka_unit_test(goes_back),
+        cmocka_unit_test(damage),
+        cmocka_unit_test(longer),
+        cmocka_unit_test(adopted),
+        cmocka_unit_test(damaged_and_longer),
     };
 
     commit_test_begin();

@@ -163,6 +163,68 @@ static void parts(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Without a standard input the memory's descriptor is 0. */
+static void descriptor_zero(void **state)
+{
+    const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+    struct storwin_info_part part = {.size = sizeof(part)};
+    struct storwin_opts opts;
+    struct storwin_window *win;
+
+    close(0);
+    storwin_opts_init(&opts);
+    opts.flags = STORWIN_MEMFD;
+    assert_int_equal(storwin_alloc(&opts, 3 * page, &win, NULL), 0);
+    assert_int_equal(storwin_part_query(win, 0, &part), 0);
+    assert_int_equal(part.fd, 0);
+    check_parts(win, 1, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(fcntl(0, F_GETFD), -1);
+    if (input >= 0)
+        assert_int_equal(dup2(input, 0), 0);
+    close(input);
+}
+
+/* Descriptors that a program started by this one would have. */
+static unsigned count_inherited(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        const int flags = fcntl(fd, F_GETFD);
+
+        n += flags >= 0 && !(flags & FD_CLOEXEC);
+    }
+    return n;
+}
+
+static void close_on_exec(void **state)
+{
+    const unsigned before = count_inherited();
+
+    for (uint32_t pager = 0; pager < test_pagers; pager++)
+        for (unsigned commits = 0; commits < 2; commits++) {
+            struct storwin_opts opts = storage_opts(test_path("inherited"));
+            struct storwin_window *win, *reader = NULL;
+
+            opts.pager = pager;
+            opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
+            opts.flags = STORWIN_UNLINK | STORWIN_MEMFD;
+            if (commits && pager != STORWIN_PAGER_RESIDENT)
+                continue;
+            opts.atomic = commits ? STORWIN_ATOMIC_AUTO : STORWIN_ATOMIC_NONE;
+            assert_int_equal(storwin_alloc(&opts, 20 * page, &win, NULL), 0);
+            memset(storwin_base(win), 1, 20 * page);
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+            assert_true(storwin_commit_fd(win, NULL) >= 0);
+            if (commits)
+                assert_int_equal(storwin_open_read(&opts, &reader, NULL), 0);
+            assert_int_equal(count_inherited(), before);
+            assert_int_equal(storwin_free(reader, NULL), 0);
+            assert_int_equal(storwin_free(win, NULL), 0);
+        }
+}
+
 static void every_small_size(void **state)
 {
     static const uint32_t factors[] = {0,         1,         249999999, 250000000,
@@ -325,6 +387,7 @@ int main(void)
         cmocka_unit_test(every_small_size), cmocka_unit_test(parts),
         cmocka_unit_test(zero_and_one),     cmocka_unit_test(automatic),
         cmocka_unit_test(two_on_one_file),  cmocka_unit_test(larger_than_memory),
+        cmocka_unit_test(descriptor_zero),  cmocka_unit_test(close_on_exec),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

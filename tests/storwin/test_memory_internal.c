@@ -34,8 +34,10 @@ static const char v1_groups[] = "5:cpu,cpuacct:/other\n4:memory:/job/step\n0::/u
 
 static void available(const char *what, uint64_t want)
 {
+    const unsigned fds = count_fds();
     uint64_t got = storwin__memory_available(&src);
 
+    assert_int_equal(count_fds(), fds);
     if (got != want)
         fail_msg("%s: %llu instead of %llu", what, (unsigned long long)got,
                  (unsigned long long)want);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -200,6 +201,42 @@ static void refused(void **state)
     assert_int_equal(file_size(opts.filename), UINT64_MAX);
 }
 
+/* Where the system allows a user only the faults of user mode, the pager serves these. */
+static void user_mode_only(void **state)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_opts opts = storage_opts("unprivileged");
+    struct storwin_window *win;
+    int status, fd;
+    pid_t pid;
+
+    if (geteuid() != 0) {
+        print_message("skip: a user without privileges needs root\n");
+        skip();
+    }
+    assert_int_equal(chmod(test_dir, 0777), 0);
+    pid = fork();
+    if (pid == 0) {
+        CHECK(chdir(test_dir) == 0 && setgid(12345) == 0 && setuid(12345) == 0);
+        fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+        opts.pager = STORWIN_PAGER_USER;
+        opts.flags = STORWIN_UNLINK;
+        CHECK(storwin_alloc(&opts, 64 * page, &win, NULL) == (fd < 0 ? STORWIN_EPAGER : 0));
+        if (fd < 0)
+            _exit(0);
+        memset(storwin_base(win), 3, 64 * page);
+        CHECK(storwin_query(win, &info) == 0);
+        close(fd);
+        fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+        CHECK(fd < 0 || !info.user_faults_only); /* or by /dev/userfaultfd */
+        CHECK(storwin_free(win, NULL) == 0);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(chmod(test_dir, 0700), 0);
+}
+
 /* A child has no mapping there: a fault, not zeros. */
 /* Running out of descriptors is not reported as a forbidden pager; and an optional facility's
  * absence is no error of an allocation. */
@@ -302,6 +339,51 @@ static void exact(void **state)
         assert_int_equal(copy[at], at % block == 7 * page ? 6 : 0);
     free(copy);
     assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+/* After sequential stores as many of the next pages of the block count as changed too; with a
+ * sequential style, all of them. */
+static void touched_ahead(void **state)
+{
+    static const struct {
+        uint32_t style, n_pages; /* changed after one store, into page 5 */
+    } cases[] = {{0, 1},
+                 {STORWIN_ACCESS_RANDOM, 1},
+                 {STORWIN_ACCESS_SEQUENTIAL, 11},
+                 {STORWIN_ACCESS_REVERSE, 11}};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct storwin_opts opts = storage_opts(test_path("ahead"));
+        struct storwin_window *win;
+        uint8_t *base;
+
+        opts.pager = STORWIN_PAGER_USER;
+        opts.budget_bytes = 256 * page;
+        opts.block_bytes = 16 * page;
+        opts.access_style = cases[i].style;
+        opts.flags = STORWIN_UNLINK;
+        if (storwin_alloc(&opts, 256 * page, &win, NULL) == STORWIN_EPAGER)
+            skip();
+        base = storwin_base(win);
+        for (unsigned present = 0; present < 2; present++) { /* fills the block, or finds it */
+            const uint64_t before = window_stats(win).written_bytes;
+
+            base[5 * page] = 1;
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+            assert_int_equal(window_stats(win).written_bytes - before, cases[i].n_pages * page);
+        }
+        if (cases[i].n_pages == 1) {
+            const uint64_t before = window_stats(win).written_bytes;
+
+            for (unsigned p = 5; p < 8; p++)
+                base[p * page] = 2;
+            base[9 * page] = 2; /* 8 counts as changed already; now 10, 11 and 12 do, too */
+            base[14 * page] = 2;
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+            assert_int_equal(window_stats(win).written_bytes - before, 9 * page);
+        }
+        assert_int_equal(storwin_free(win, NULL), 0);
+    }
 }
 
 /* Another process shortens the file, and evictions extend it again before the next sync, which must
@@ -538,8 +620,10 @@ int main(void)
         cmocka_unit_test(streams),
         cmocka_unit_test(system_calls),
         cmocka_unit_test(refused),
+        cmocka_unit_test(user_mode_only),
         cmocka_unit_test(after_fork),
         cmocka_unit_test(exact),
+        cmocka_unit_test(touched_ahead),
         cmocka_unit_test(shortened),
         cmocka_unit_test(pinned_page),
         cmocka_unit_test(copies_meet_evictions),

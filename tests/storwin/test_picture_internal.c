@@ -40,6 +40,15 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     return rc;
 }
 
+static int is_orphan; /* the calls below find another process's number, as after the parent's end */
+
+pid_t __real_getpid(void);
+pid_t __wrap_getpid(void);
+pid_t __wrap_getpid(void)
+{
+    return is_orphan ? 1 << 30 : __real_getpid();
+}
+
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
@@ -422,13 +431,29 @@ static void shared_memory(void **state)
     unlink(opts.filename);
 }
 
+/* The fork that holds a moment ends without its parent, and never runs the program. */
+static void orphan(void **state)
+{
+    int status;
+    pid_t pid;
+
+    is_orphan = 1;
+    pid = storwin__freeze();
+    if (pid == 0)
+        _exit(1);
+    is_orphan = 0;
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, __WALL), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_stores),           cmocka_unit_test(fast_stores),
         cmocka_unit_test(held_or_refused),       cmocka_unit_test(asynchronous),
         cmocka_unit_test(asynchronous_failures), cmocka_unit_test(other_windows),
-        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(shared_memory),         cmocka_unit_test(orphan),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -316,6 +316,7 @@ static void read_only_mount(void **state)
 /* Damage is reported, and a reader keeps the copy that it has. */
 static void damage(void **state)
 {
+    const uint64_t journal = 131072 + 2 * BYTES;
     struct storwin_window *win = open_writer(STORWIN_ATOMIC_JOURNAL, BYTES), *reader;
     struct storwin_opts opts = file_opts();
     struct storwin_error err;
@@ -323,7 +324,17 @@ static void damage(void **state)
     commit_state(win);
     reader = open_reader(0);
     commit_state(win);
-    write_file(opts.filename, 131072 + 2 * BYTES + 8192, "oops", 4); /* the journal's first batch */
+    for (unsigned field = 0; field < 8; field++) { /* of the head of the journal's first batch */
+        const uint64_t at = journal + 8 * field, bad = UINT64_C(1) << 40;
+        uint64_t good;
+
+        read_file(opts.filename, at, &good, 8);
+        write_file(opts.filename, at, &bad, 8);
+        assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
+        assert_true(holds(reader, 1, BYTES));
+        write_file(opts.filename, at, &good, 8);
+    }
+    write_file(opts.filename, journal + 8192, "oops", 4); /* a block of it */
     for (unsigned tries = 0; tries < 2; tries++) {
         assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
         assert_non_null(strstr(err.text, opts.filename));
@@ -339,6 +350,31 @@ static void damage(void **state)
     free_window(win);
     free_window(reader);
     unlink(test_path("read"));
+}
+
+/* Both copies of the newest record are damaged: a reader does not take the one before for the
+ * newest. */
+static void damaged_record(void **state)
+{
+    struct storwin_window *win = open_writer(STORWIN_ATOMIC_SLOTS, BYTES), *reader;
+    struct storwin_opts opts = file_opts();
+    struct storwin_error err;
+
+    commit_state(win);
+    commit_state(win);
+    reader = open_reader(0);
+    commit_state(win); /* in place 0 */
+    write_file(opts.filename, 40, "oops", 4);
+    write_file(opts.filename, 32768 + 40, "oops", 4);
+    assert_int_equal(storwin_follow(reader, &err), STORWIN_EDAMAGED);
+    assert_true(holds(reader, 2, BYTES));
+    assert_int_equal(open_fails(&opts, &err), STORWIN_EDAMAGED);
+    free_window(reader);
+    reader = open_reader(2);
+    assert_true(holds(reader, 2, BYTES));
+    free_window(win);
+    free_window(reader);
+    unlink(opts.filename);
 }
 
 /* A writer opens an older generation and commits: readers follow it there. */
@@ -373,7 +409,7 @@ int main(void)
         cmocka_unit_test(same_home),       cmocka_unit_test(longer),
         cmocka_unit_test(only_reads),      cmocka_unit_test(permissions),
         cmocka_unit_test(read_only_mount), cmocka_unit_test(damage),
-        cmocka_unit_test(goes_back),
+        cmocka_unit_test(damaged_record),  cmocka_unit_test(goes_back),
     };
 
     test_begin();

@@ -65,11 +65,24 @@ int __wrap_fsync(int fd)
 static atomic_int signals; /* calls for more than SHORT bytes that a signal still comes into */
 #define SHORT (1 << 20)
 
+static atomic_int reserve_error, remove_error; /* of every fallocate(), unlinkat(); 0: none */
+
+int __real_unlinkat(int dir, const char *path, int flags);
+int __wrap_unlinkat(int dir, const char *path, int flags);
+int __wrap_unlinkat(int dir, const char *path, int flags)
+{
+    errno = atomic_load(&remove_error);
+    return errno != 0 ? -1 : __real_unlinkat(dir, path, flags);
+}
+
 int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
     if (hit(ENOSPC))
+        return -1;
+    errno = atomic_load(&reserve_error);
+    if (errno != 0)
         return -1;
     if (bytes > SHORT && atomic_load(&signals) > 0) {
         errno = atomic_fetch_sub(&signals, 1) > 1 ? EINTR : EIO; /* it has gone on for too long */
@@ -125,6 +138,8 @@ long __wrap_syscall(long n, ...)
     return hit(EPERM) ? -1 : __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+static atomic_int lock_error; /* of every attempt to lock a file; 0: none */
+
 int __real_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...)
@@ -135,6 +150,10 @@ int __wrap_fcntl(int fd, int what, ...)
     va_start(args, what);
     arg = va_arg(args, void *);
     va_end(args);
+    if (what == F_OFD_SETLK && atomic_load(&lock_error) != 0) {
+        errno = atomic_load(&lock_error);
+        return -1;
+    }
     return hit(ENOLCK) ? -1 : __real_fcntl(fd, what, arg);
 }
 
@@ -370,6 +389,70 @@ static void reserve_under_signals(void)
     unlink(path);
 }
 
+/* A file system without locks has windows, but none with commits. Other errors count. */
+static void without_locks(void)
+{
+    static const struct {
+        int code, plain; /* result of a window without commits */
+    } cases[] = {{ENOLCK, 0},    {EOPNOTSUPP, 0}, {EINVAL, 0},
+                 {EOVERFLOW, 0}, {EIO, -EIO},     {EBADF, -EBADF}};
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct storwin_opts opts = storage_opts(path);
+        struct storwin_window *win;
+
+        atomic_store(&lock_error, cases[i].code);
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == cases[i].plain);
+        if (cases[i].plain == 0)
+            CHECK(storwin_free(win, NULL) == 0 && unlink(path) == 0);
+        opts.pager = STORWIN_PAGER_RESIDENT;
+        opts.atomic = STORWIN_ATOMIC_JOURNAL;
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == -cases[i].code);
+        CHECK(file_size(path) == UINT64_MAX);
+    }
+    atomic_store(&lock_error, 0);
+}
+
+/* A file system that cannot reserve space has it filled with zeros instead. */
+static void without_reservation(void)
+{
+    static const int codes[] = {EOPNOTSUPP, ENOSYS, EIO};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct storwin_opts opts = storage_opts(path);
+        const int want = codes[i] == EIO ? -EIO : 0;
+        struct storwin_window *win;
+        struct stat st;
+
+        atomic_store(&reserve_error, codes[i]);
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == want);
+        atomic_store(&reserve_error, 0);
+        CHECK((stat(path, &st) == 0) == (want == 0));
+        if (want < 0)
+            continue;
+        CHECK((uint64_t)st.st_size == BYTES && (uint64_t)st.st_blocks * 512 >= BYTES);
+        CHECK(storwin_free(win, NULL) == 0 && unlink(path) == 0);
+    }
+}
+
+/* The end of a window reports that its file stays. */
+static void without_removal(void)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    opts.flags = STORWIN_UNLINK;
+    for (unsigned gone = 0; gone < 2; gone++) { /* by another process, just now */
+        CHECK(storwin_alloc(&opts, BYTES, &win, NULL) == 0);
+        atomic_store(&remove_error, gone ? ENOENT : EACCES);
+        CHECK(storwin_free(win, &err) == (gone ? 0 : -EACCES));
+        atomic_store(&remove_error, 0);
+        CHECK(gone || (err.code == -EACCES && strcmp(err.hint, "storage_alloc_unlink") == 0));
+        CHECK(file_size(path) == BYTES && unlink(path) == 0);
+    }
+}
+
 static int dynamic_life(void)
 {
     struct storwin_dynamic *dyn = NULL;
@@ -431,6 +514,9 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     path = test_path("file");
     reserve_under_signals();
+    without_locks();
+    without_reservation();
+    without_removal();
     for (unsigned i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         unsigned fds, refused = 0;
         int n = 0;
