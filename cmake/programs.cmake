@@ -41,7 +41,7 @@ function(fencepost_test name)
     # UCX 1.18's own way to see mmap() makes ucp_init() wait for ever in one process of four on Debian 13: see libasymreg/ucx/README.md.
     # With the other way LeakSanitizer finds leaks everywhere.
     get_property(ucx_minor GLOBAL PROPERTY FENCEPOST_UCX_MINOR)
-    if("ucx" IN_LIST arg_NEEDS AND ucx_minor GREATER_EQUAL 18)
+    if(ucx_minor GREATER_EQUAL 18 AND "${arg_NEEDS}" MATCHES "(^|;)(ucx|openmpi|openshmem)(;|$)") # Open MPI uses UCX too
         if(FENCEPOST_SANITIZE)
             list(APPEND arg_ENV UCX_MEM_MMAP_HOOK_MODE=none)
         else()
