@@ -63,12 +63,26 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     return under->mem_reg(t, desc, mem, handle, n, err);
 }
 
+static int no_memory; /* the context's allocator fails */
+
+static void *realloc_or_fail(void *ctx, void *ptr, size_t bytes)
+{
+    return no_memory ? NULL : realloc(ptr, bytes);
+}
+
+static void free_block(void *ctx, void *ptr)
+{
+    free(ptr);
+}
+
 static void open_with(uint64_t coalesce_bytes, uint32_t max_segments)
 {
+    static const struct asymreg_allocator allocator = {realloc_or_fail, free_block, NULL};
     struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_CMA};
     struct asymreg_opts o = {.size = sizeof(o),
                              .max_regions = 5000,
                              .max_segments = max_segments,
+                             .allocator = &allocator,
                              .coalesce_bytes = coalesce_bytes};
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     ssize_t n;
@@ -420,6 +434,42 @@ static void whole_mappings(void **state)
     expect_newest(arena, 4 * CHUNK, ASYMREG_RW);
 }
 
+/* The last region of a segment is unregistered, and the segment with it, or neither. */
+static void unregister_without_memory(void **state)
+{
+    enum { N = 500 };
+    char *p = mmap(NULL, N * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int n_failed = 0;
+
+    assert_true(p != MAP_FAILED);
+    close_all();
+    open_with(PAGE, 0);
+    /* More regions than segments: their indexes need memory at other times. */
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(asymreg_register(c, arena + 8 * i, 8, ASYMREG_RW, NULL, NULL, NULL), 0);
+    for (int i = 0; i < N; i++) {
+        char *at = p + (size_t)i * PAGE + 100;
+        asymreg_id id;
+        int rc;
+
+        assert_int_equal(asymreg_register(c, at, 8, ASYMREG_RW, NULL, &id, NULL), 0);
+        no_memory = 1;
+        rc = asymreg_unregister(c, id);
+        no_memory = 0;
+        if (rc == 0) {
+            assert_int_equal(stats().n_segments, i + 1);
+            assert_int_equal(asymreg_register(c, at, 8, ASYMREG_RW, NULL, &id, NULL), 0);
+        } else {
+            assert_int_equal(rc, -ENOMEM);
+            n_failed++;
+        }
+        reached(at, 8, id);
+        assert_int_equal(stats().n_segments, i + 2);
+    }
+    assert_true(n_failed > 0);
+    munmap(p, N * PAGE);
+}
+
 static void options(void **state)
 {
     struct asymreg_opts o = {.size = sizeof(o), .coalesce_bytes = 3 * PAGE};
@@ -499,6 +549,7 @@ int main(void)
         TEST(refused_in_the_large),
         TEST(remapped),
         TEST(whole_mappings),
+        TEST(unregister_without_memory),
         TEST(options),
         TEST(from_many_threads),
     };

@@ -179,9 +179,11 @@ int asymreg__kind_check(struct asymreg_context *c, const struct asymreg_mem_desc
 /* Makes a user's segment. */
 int asymreg__user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                               uint64_t *value, struct asymreg_error *err);
-/* ASYMREG_EBUSY: the segment has regions. */
+/* From now on, a segment gets no further regions. -ENOMEM: it is as before. */
+int asymreg__segment_retire(struct asymreg_context *c, uint64_t value);
+/* ASYMREG_EBUSY: the segment has regions. -ENOMEM: it is as before. */
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
-/* From now on, automatic segments in this range get no further regions. */
+/* Retires the automatic segments in this range. */
 int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
 /* Finds the segment for a new region: an existing one, that of all private memory, or a new one
  * around the region or for it alone. */

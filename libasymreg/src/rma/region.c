@@ -112,7 +112,7 @@ static int region_unregister(struct asymreg_context *c, asymreg_id id)
     uint32_t slot = (uint32_t)id;
     struct asymreg__index *ix = asymreg__table_index(c->table);
     uint64_t value;
-    int rc;
+    int rc, last;
 
     if (!asymreg__index_lives(ix, id))
         return ASYMREG_ESTALE;
@@ -122,12 +122,16 @@ static int region_unregister(struct asymreg_context *c, asymreg_id id)
     }
     value = ix->slots[slot].value;
     c->dereg_rc = 0;
-    rc = asymreg__table_remove(c->table, id);
+    /* The last region of a segment ends it. */
+    last = c->segs[(uint32_t)value].automatic && asymreg__table_users(c->table, value) == 1;
+    rc = last ? asymreg__segment_retire(c, value) : 0;
+    if (rc == 0)
+        rc = asymreg__table_remove(c->table, id);
     if (rc < 0)
         return rc;
     asymreg__guard_wait(c);
-    if (c->segs[(uint32_t)value].automatic)
-        asymreg__segment_remove(c, value); /* fails if it has other regions */
+    if (last)
+        asymreg__segment_remove(c, value);
     return 0;
 }
 

@@ -74,6 +74,16 @@ static int segment_index(struct asymreg_context *c, uint64_t value, uint64_t bas
                                  &c->segs[(uint32_t)value].place);
 }
 
+int asymreg__segment_retire(struct asymreg_context *c, uint64_t value)
+{
+    struct asymreg__own_segment *s = &c->segs[(uint32_t)value];
+    int rc = s->place ? asymreg__index_remove(c->seg_index, s->place) : 0;
+
+    if (rc == 0)
+        s->place = 0;
+    return rc;
+}
+
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
 {
     struct asymreg__own_segment *s = &c->segs[(uint32_t)value], old;
@@ -83,13 +93,9 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
         return ASYMREG_ESTALE;
     if (asymreg__table_users(c->table, value))
         return ASYMREG_EBUSY;
-    if (s->place) { /* needs memory, so it comes before what cannot fail */
-        rc = asymreg__index_remove(c->seg_index, s->place);
-        if (rc < 0)
-            return rc;
-        s->place = 0;
-    }
-    rc = asymreg__table_segment_remove(c->table, value);
+    rc = asymreg__segment_retire(c, value); /* needs memory, so it comes before what cannot fail */
+    if (rc == 0)
+        rc = asymreg__table_segment_remove(c->table, value);
     if (rc < 0)
         return rc;
     old = *s;
@@ -124,10 +130,9 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
     int rc;
 
     while (segment_next(c, start, last, 0, &place)) {
-        rc = asymreg__index_remove(c->seg_index, place.id);
+        rc = asymreg__segment_retire(c, place.value);
         if (rc < 0)
             return rc;
-        c->segs[(uint32_t)place.value].place = 0;
     }
     return 0;
 }
@@ -198,7 +203,9 @@ int asymreg__segment_for(struct asymreg_context *c, const struct asymreg_mem_des
         return 0;
     }
     if (c->coalesce_bytes && !(flags & ASYMREG_ALONE) && !alone) {
-        if (at && at->last >= last && !(prot & ~c->segs[(uint32_t)at->value].prot)) {
+        /* One without a region was left for lack of memory: its pages may be others by now. */
+        if (at && at->last >= last && asymreg__table_users(c->table, at->value) &&
+            !(prot & ~c->segs[(uint32_t)at->value].prot)) {
             *value = at->value;
             return 0;
         }
