@@ -143,10 +143,11 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
     uint64_t covered;
 
     *used = NULL;
-    while (rc < 0 &&
+    while (rc < 0 && rc != -EFAULT &&
            (*used = storwin__record_for(found, win->opts.generation, *used, &covered)) != NULL) {
         rc = storwin__load_record(win, *used, covered, &why);
-        if (rc < 0 && (*used)->bytes <= win->stor_bytes) /* an older state may be shorter */
+        /* An older state may be shorter. -EFAULT: the memory is not writable. */
+        if (rc < 0 && rc != -EFAULT && (*used)->bytes <= win->stor_bytes)
             memset(win->map + win->stor_offset, 0, (size_t)(*used)->bytes);
     }
     if (rc < 0 && err)

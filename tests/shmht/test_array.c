@@ -119,7 +119,7 @@ static void test_sizes_refused(void **state)
     struct shmht_bytes value;
     struct shmht_error err;
     uint64_t *h;
-    pid_t pid;
+    pid_t pid, parent;
 
     assert_true(fd >= 0 && ftruncate(fd, 8192) == 0);
     h = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -141,12 +141,15 @@ static void test_sizes_refused(void **state)
     }
     /* Another process keeps changing the stride while this one attaches. */
     h[5] = 1;
+    parent = getpid();
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         volatile uint64_t *stride = &h[6];
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(0);
         for (;;) {
             *stride = 8;
             *stride = 0;

@@ -268,8 +268,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @param a,b   groups
  * @param opts  NULL: defaults
  * @param out   the map
- * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit; a
- *         formula that cannot be stored, see map.h), RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
+ * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
+ *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if
  *       both are affine or runs, otherwise O(size of a + size of b)
  */
