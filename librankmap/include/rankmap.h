@@ -5,8 +5,8 @@
  *        they point into.
  *
  * A communicator, team or group is a function from ranks to processes. Runtimes often store it as a
- * table, although a formula gives the same values. librankmap stores the formula: it takes tens of
- * bytes, and a few instructions a lookup.
+ * table, even where a formula gives the same values. There librankmap stores the formula: it takes
+ * tens of bytes, and a few instructions a lookup.
  *
  *   - To the library, a process is an **id** of up to 40 bits, also called *flat id*. In a runtime
  *     with a single world, that is the process's rank there. With several process groups (worlds,

@@ -589,9 +589,10 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). -EINVAL or ASYMREG_EALIGN for
- *         `signal`: nothing was put. After an error of the put or the fence no signal was sent;
- *         after one of the atomic the data have been put
+ * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). If `signal` is NULL or has a wrong
+ *         member (-EINVAL), or signal->addr is no multiple of 8 (ASYMREG_EALIGN), nothing was put.
+ *         After an error of the put or the fence, no signal was sent. After an error of the atomic,
+ *         the data have been put
  *
  * Cost: a put, a fence and an atomic.
  */

@@ -12,20 +12,21 @@
  * How the core uses a transport, in order:
  *
  *   1. It calls `query` once: capabilities and limits.
- *   2. It calls `mem_reg` once for the published table, with ASYMREG_DRAIN and ASYMREG_CAP_MAP once
- *      for the memory in which peers announce operations, and for each segment (a stretch of memory
- *      that many regions may share). The result is a handle: bytes that are published for peers. It
- *      calls `mem_dereg` when the last region has gone from a segment that the core made itself; in
- *      asymreg_segment_remove() for a segment that the user made; when it cannot publish a handle;
- *      and in asymreg_close() for all that are left.
+ *   2. It calls `mem_reg` once for the published table; once for the memory in which peers announce
+ *      operations, if the context has ASYMREG_DRAIN and the transport ASYMREG_CAP_MAP; and once for
+ *      each segment (a stretch of memory that many regions may share). The result is a handle:
+ *      bytes that are published for peers. It calls `mem_dereg` when the last region has gone from
+ *      a segment that the core made for a region; in asymreg_segment_remove() for a segment that
+ *      the user made; when it cannot publish a handle; and in asymreg_close() for all that are
+ *      left.
  *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
  *      process. The bootstrap blob carries them.
  *   4. In asymreg_import() it calls `connect` with the bytes of the peer's `address`, which makes
  *      an *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*.
  *      It reads the table by `map` or `get`. It unpacks the handle of a segment when an operation
- *      first needs it. The core calls `rkey_release` in asymreg_forget() and asymreg_close(), and
- *      after another segment of the peer has taken the number of the key's segment; no operation
- *      uses the key then.
+ *      first needs it. The core calls `rkey_release` in asymreg_forget() and asymreg_close(),
+ *      before `disconnect`; and earlier if the peer has ended the segment and another one has its
+ *      place in the table: then no operation uses the key any more.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
  *      region and is permitted. A transport need not check again. If its hardware or kernel
@@ -263,7 +264,7 @@ struct asymreg_transport_ops {
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
      * Required. Returns why a capability (one ASYMREG_CAP_* bit) is off: a phrase that is valid as
-     * long as `t`. NULL: it is on.
+     * long as `t`. NULL: it is on, or there is no more to say.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after every object made from it. */
@@ -428,8 +429,8 @@ struct asymreg_local_opts {
  *     No atomics.
  *   - All other memory, and memory whose descriptor this side may not fetch: by CMA. No atomics.
  *
- * asymreg_transport_caps.flags describes memory that is accessed by loads and stores. An atomic on
- * other memory returns ASYMREG_ENOTSUP.
+ * This transport's ASYMREG_CAP_AMO, amo4_ops and amo8_ops hold for memory that is accessed by loads
+ * and stores. An atomic on other memory returns ASYMREG_ENOTSUP.
  *
  * Rights: CMA needs the right to trace the peer: the same user, no seccomp filter that forbids it,
  * and with Yama a ptrace_scope of 0, or a peer that has called prctl(PR_SET_PTRACER). Shared memory

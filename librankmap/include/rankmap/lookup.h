@@ -44,8 +44,8 @@
 
 #if defined(__GNUC__)
 #define RANKMAP__LIKELY(condition) __builtin_expect(!!(condition), 1)
-/* The compiler must compute anew with `value` from here on: so it moves no such work to before the
- * branch, into the other path. */
+/* From here on the compiler takes `value` for a new one. So behind a branch, no computation with
+ * `value` moves up to before that branch, where both paths would pay for it. */
 #define RANKMAP__APART(value) __asm__("" : "+r"(value))
 #else
 #define RANKMAP__LIKELY(condition) (condition)
