@@ -5,8 +5,9 @@
  *        they point into.
  *
  * A communicator, team or group is a function from ranks to processes. Runtimes often store it as a
- * table, even where a formula gives the same values. There librankmap stores the formula: it takes
- * tens of bytes, and a few instructions a lookup.
+ * table, even where a formula gives the same values. There librankmap stores the formula, in 40 to
+ * 160 bytes. A lookup takes 6 instructions of x86-64 for a stride, 20 for blocks, and more for more
+ * levels (MODELS.md).
  *
  *   - To the library, a process is an **id** of up to 40 bits, also called *flat id*. In a runtime
  *     with a single world, that is the process's rank there. With several process groups (worlds,
@@ -33,7 +34,7 @@
  *     rankmap_affine(0, 2, n / 2, NULL, &even);          // the list of ranks 0, 2, 4 …
  *     rankmap_compose(world, even, NULL, &child);        // as MPI_Group_incl() of the world
  *     rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
- *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions: the map is a stride
+ *     send_to(rankmap_addr(&lookup, 7));                 // a stride: 6 instructions of x86-64
  *     rankmap_unref(even);
  *
  * Six calls do most of the work:

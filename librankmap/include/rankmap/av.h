@@ -46,10 +46,12 @@
  * and the call's output are as before.
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set, set_rule). Any other
- *          thread may at the same time query, get and locate groups, and read entries whose
- *          rankmap_av_set() happens-before the read. Reading takes no lock and waits for no writer;
- *          it starts again if changes of the groups or of the side table overtake it. An entry may
- *          be set again while no other thread reads it.
+ *          thread may meanwhile call rankmap_av_query(), rankmap_av_group_get() and
+ *          rankmap_av_locate(). It may read an entry if the entry's last rankmap_av_set() (if it
+ *          was never set: its group's add or grow) happens-before the read. Implicit entries may be
+ *          read during rankmap_av_set_rule(): the reader gets the old rule or the new one. Reading
+ *          takes no lock and waits for no writer; it starts again if changes of the groups or of
+ *          the side table overtake it. An entry may be set again while no other thread reads it.
  *
  * Memory does not grow with the number of changes. The group table and the side table have two
  * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
@@ -111,8 +113,8 @@ struct rankmap_av_group {
  *         opts->size or reserved; an allocator that lacks a function; entry_bytes; a tag_mask of
  *         all 64 bits, or one that is not 0 with entries that have not 8 bytes)
  *
- * The call reserves the address space by one mmap(), which takes no memory. Destroy the vector with
- * rankmap_av_destroy().
+ * Unless entries are implicit, the call reserves their address space by one mmap(); reserved space
+ * takes no memory. Destroy the vector with rankmap_av_destroy().
  */
 RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
 
@@ -130,7 +132,7 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
  * @param group    filled in
  * @return 0, RANKMAP_EFULL (no such stretch, or 2^32 - 1 groups were added already), -ENOMEM or
  *         -EINVAL (NULL; n_procs is 0)
- * @cost O(groups), and one mprotect()
+ * @cost O(groups), and one mprotect() unless entries are implicit
  */
 RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
                                      struct rankmap_av_group *group);
@@ -195,7 +197,7 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
  * @return 0, RANKMAP_EFULL (another group, or opts.capacity, is in the way), RANKMAP_ENOENT (no
  *         such group), -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has; or an address
  *         of its rule would pass 2^64 - 1)
- * @cost O(groups), and one mprotect()
+ * @cost O(groups), and one mprotect() unless entries are implicit
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 

@@ -4,8 +4,8 @@
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
  * A list of ranks is a map too: its ids are the ranks. map.h describes the models: *affine* is
- * offset + stride·rank, *regular* any formula, *runs* pieces of constant stride. MPI's calls on
- * groups are:
+ * offset + stride·rank, *regular* a formula of one to eight levels, *runs* pieces of constant
+ * stride. MPI's calls on groups and communicators, and a reversal:
  *
  * | MPI | here |
  * |---|---|
@@ -60,9 +60,9 @@ extern "C" {
  *        these ranks.
  *
  * The result is the map of a child communicator. In the cases below the call computes a regular
- * result from the parameters, and does not read the ids. A level's *count* is the number of values
- * of its digit (struct rankmap_level); P is the product of the parent's counts, without the last
- * level's.
+ * result from the parameters; MODELS.md lists when it may still read ids. A level's *count* is the
+ * number of values of its digit (struct rankmap_level); P is the product of the parent's counts,
+ * without the last level's.
  *
  *   - affine ∘ regular: all strides are scaled;
  *   - regular ∘ affine, if the child's stride is k·P ± W·c: k is any integer, W the product of the
@@ -76,10 +76,10 @@ extern "C" {
  *   - One of the two maps is runs, and the other affine: the call computes the result's runs.
  *   - The parent is irregular, and the child regular: the result is a *view* of the parent, and
  *     holds a reference to it. A view of a view is a view of the first table, if the list above
- *     covers the two formulas: the tenth generation costs no more than the first. The child gets a
+ *     covers the two formulas: the tenth generation costs no more than the first. The result gets a
  *     table of its own instead if that takes less than an eighth of the first table or less than
  *     the view, or with RANKMAP_NO_VIEW.
- *   - Otherwise the call expands the child's ids, and finds their model.
+ *   - Otherwise the call expands the result's ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it, or to its table
  * @param child   its ids must be below the size of parent

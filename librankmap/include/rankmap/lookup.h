@@ -19,7 +19,8 @@
  *   - rankmap_at() tests for affine first, then for the 32-bit table, for blocks and for the
  *     bit-packed table. For any other map it makes a call. It is best if a call site mostly meets
  *     one model, since the processor then predicts the branch. An affine lookup costs 6
- *     instructions, including the load of an 8-byte entry and the return.
+ *     instructions of x86-64, including the load of an 8-byte entry and the return. For an entry at
+ *     2^63 or above it makes a call.
  *   - rankmap_at_nobranch() adds three terms: affine, blocks, 32-bit table. Terms that the map does
  *     not have are 0. It is best if a call site meets communicators of these models in random
  *     order: its one branch, a call for maps of any other model, always goes the same way.
@@ -90,7 +91,8 @@ struct rankmap_lookup {
     uint64_t step;  /**< bytes from rank to rank; 0 with a table */
     uint64_t magic; /**< ⌈2^64/b⌉; 0 without blocks; packed: mask of a value */
     uint64_t jump;  /**< bytes that each block adds to those of step; packed: bits of a value */
-    /** ids less the least id; a number 0 without a table; with SLOW the map. Never NULL */
+    /** LUT32, PACKED: points at the ids less the table's least id (uint32_t, or `jump` bits each).
+     * SLOW: the map. Else: a uint32_t that is 0, which rankmap_at_nobranch() reads. Never NULL */
     const void *table;
     uint32_t width; /**< bytes an entry */
     /** all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_SLOW in the others */
@@ -163,8 +165,8 @@ static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint
  * @param rank   below the size of its map
  * @param width  as in rankmap_lookup_init(): with a table, a constant saves a multiplication
  * @return base + width·id
- * @cost with the load of an address and the return: AFFINE 5 instructions, BLOCK 8, PHASED 10,
- *       LUT32 6, PACKED 12
+ * @cost instructions of x86-64, with the load of an address and the return: AFFINE 5, BLOCK 8,
+ *       PHASED 10, LUT32 6, PACKED 12
  */
 static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t form, uint32_t rank,
                                        uint32_t width)
@@ -218,8 +220,8 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
- * @cost 6 instructions for affine maps, with the caller's load and the return; MODELS.md has the
- *       others
+ * @cost 6 instructions of x86-64 for affine maps, with the caller's load and the return; MODELS.md
+ *       has the others
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {

@@ -66,12 +66,13 @@ struct rankmap;
  * is no group: see group.h. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
- * An irregular array whose ids span less than 2^32 becomes RANKMAP_LUT32: its lookups are faster
- * than those of a bit-packed table, and it takes 4 bytes a rank. Maps that are made without an
- * array (of ranges, texts or other maps) may remain RANKMAP_RUNS.
+ * An irregular array whose range is below 2^32 becomes RANKMAP_LUT32: its lookups are faster than
+ * those of a bit-packed table, and it takes 4 bytes a rank. RANKMAP_RUNS remains possible for two
+ * runs of one stride, whose lookups are those of blockstride, and for maps that are made without an
+ * array (of ranges, texts or other maps).
  */
 #define RANKMAP_FAST 2u
-/** Never make a view of the parent's table (see rankmap_compose()): the child gets its own. */
+/** Never make a view of the parent's table (see rankmap_compose()): the result gets its own. */
 #define RANKMAP_NO_VIEW 4u
 
 /** How to make a map. NULL stands for all defaults. */
@@ -293,7 +294,7 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
  * @param opts   NULL: defaults
  * @param out    a permutation of 0 … n-1
  * @return as described above; RANKMAP_ERANGE also if two nodes' numbers differ by 2^32 or more
- * @cost O(n), with 16 bytes of scratch a rank
+ * @cost O(n) with n ranks of `nodes`, and 16 bytes of scratch a rank
  */
 RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
                                       struct rankmap **out);
@@ -305,7 +306,7 @@ RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct 
  * @param opts   NULL: defaults
  * @param out    the ranks
  * @return as described above
- * @cost O(n)
+ * @cost O(n) with n ranks of `nodes`
  */
 RANKMAP_API int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node,
                                       const struct rankmap_opts *opts, struct rankmap **out);
