@@ -8,7 +8,7 @@
  * regions in a context.
  *
  *   - A process opens a **context**, and registers memory where and when it likes: malloc, stack, a
- *     mapped file. Each registration is a **region**.
+ *     mapped file. Registered memory that peers may access is a **region**.
  *   - It sends its **blob**, a few hundred bytes, to each peer once, by any means.
  *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
  *     each thread, and puts, gets and updates memory by its address in the process that registered

@@ -3,9 +3,10 @@
  * @file base.h
  * @brief What every part of libasymreg shares: version, errors, permissions, region identifiers.
  *
- * A process opens a *context* to register memory and to reach its peers. Registered memory is a
- * *region*. A *segment* is one registration with the transport; many regions can lie in it. A
- * context publishes a *table* of its regions and segments, and its peers keep copies.
+ * A process opens a *context* to register memory and to reach its peers. A *region* is registered
+ * memory that peers may access. A *segment* is one registration with the transport; many regions
+ * can lie in it. A context publishes a *table* of its regions and segments. Each peer keeps a copy
+ * of the regions, and reads a segment's entry when it first uses the segment.
  */
 #ifndef ASYMREG_BASE_H
 #define ASYMREG_BASE_H

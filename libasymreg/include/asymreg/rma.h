@@ -4,7 +4,8 @@
  * @brief Register any memory, give peers a *blob* once, and put, get and update by (PE, address).
  *
  * - A *context* (one or more in a process) has registered regions, a transport, and imported peers.
- * - A *region* is registered memory. A context publishes a *table* of its regions.
+ * - A *region* is registered memory that peers may access. A context publishes a *table* of its
+ *   regions.
  * - A *transport* moves the bytes. The built-in one uses shared memory and CMA (process_vm_readv,
  *   process_vm_writev); libasymreg-ucx and libasymreg-ibv use UCX and verbs.
  * - A *worker* (one for each thread) begins operations.
@@ -34,8 +35,9 @@
  *   - over libasymreg-ibv, if the registration continues: a segment, or other regions share it;
  *   - over libasymreg-ucx, if another region with the same registration has the address now.
  *
- * There, asymreg_open() with ASYMREG_FRESH or asymreg_refresh() before the operation makes sure
- * that an access to an unregistered region is refused.
+ * There, the initiator opens its context with ASYMREG_FRESH, or calls asymreg_refresh() before the
+ * operation. After a refresh that succeeds, the operation refuses a region that was unregistered
+ * before the refresh. With ASYMREG_FRESH the operation fails if the refresh fails.
  *
  * **Guarantees.** An operation checks its access against the region, and then accesses that region
  * only. If the check fails, the operation writes nothing. After the check two things can happen:
@@ -68,10 +70,10 @@
  *
  * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
  * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
- * microsecond, a key in every peer that uses it, and one of max_segments. Coalescing lets regions
- * share a registration. With asymreg_opts.coalesce_bytes set to C, the library registers a region
- * outside all segments together with the memory mapped around it in the same aligned C bytes (a
- * multiple of C if the region crosses such a boundary). Later regions in that range share the
+ * microsecond or more, a key in every peer that uses it, and one of max_segments. Coalescing lets
+ * regions share a registration. With asymreg_opts.coalesce_bytes set to C, the library registers a
+ * region outside all segments together with the memory mapped around it in the same aligned C bytes
+ * (a multiple of C if the region crosses such a boundary). Later regions in that range share the
  * registration; it ends with the last of them.
  *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
@@ -253,11 +255,13 @@ struct asymreg_register_opts {
     uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
     /**
      * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own
-     * unless it lies in a segment, and the library never loads from it or stores into it.
-     * ASYMREG_KIND_DMABUF needs ASYMREG_FD. A transport that cannot use such memory returns
-     * ASYMREG_ENOTSUP: shared memory and CMA always, libasymreg-ucx if UCX was built without that
-     * device. Untested: the code compiles against UCX's and libibverbs' headers, but was never run
-     * on a device
+     * unless it lies in a segment, which then needs the same kind. The library never loads or
+     * stores it as the target of an operation; do not use it as `src` or `dst`.
+     * ASYMREG_KIND_DMABUF needs ASYMREG_FD, and must not lie in a segment. A transport returns
+     * ASYMREG_ENOTSUP for a kind that it cannot use: shared memory and CMA for all of these,
+     * libasymreg-ibv for CUDA and ROCm, libasymreg-ucx for dma-bufs, and for CUDA or ROCm if UCX
+     * reports no support for it in this process. Untested: the code compiles against UCX's and
+     * libibverbs' headers, but was never run on a device
      */
     uint32_t kind;
     /** with ASYMREG_FD: the file, memfd or /dev/shm object of which the memory is a MAP_SHARED
@@ -416,10 +420,11 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @param bytes   how many
  * @return see above
  *
- * Cost: one lookup and the transport's put. After the first use of the segment, the call allocates
- * nothing and takes no lock over shared memory and CMA, unless it refreshes the copy of the peer's
- * table. Over UCX and verbs it takes a lock. If libasymreg-ucx sends a put of more than 64 bytes as
- * a message, the call allocates a copy of the bytes.
+ * Cost: one lookup and one put of the transport for each piece: at most 128 KiB over libasymreg-ucx
+ * and 64 KiB over libasymreg-ibv, and with ASYMREG_SPLIT at most a region. Over shared memory and
+ * CMA, once this worker has used the segment, the call allocates nothing and takes no lock, unless
+ * it refreshes the copy of the peer's table. Over UCX and verbs it takes a lock. If libasymreg-ucx
+ * sends a put of more than 64 bytes as a message, the call allocates a copy of the bytes.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);

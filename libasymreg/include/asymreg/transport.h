@@ -204,8 +204,8 @@ struct asymreg_mem_desc {
  */
 #define ASYMREG_MEM_TABLE 1u
 /**
- * The owner promises never to shorten the file: peers that trust it use loads and stores, and die
- * of SIGBUS if it breaks the promise.
+ * The owner promises that nobody shortens the file. Peers with ASYMREG_LOCAL_TRUST use loads and
+ * stores, and get SIGBUS if they access a part that was cut off.
  */
 #define ASYMREG_MEM_TRUSTED 2u
 /** Peers `map` this memory and store into it: see asymreg_unregister_drain(). Used only with
@@ -316,11 +316,11 @@ struct asymreg_transport_ops {
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey);
     /**
-     * Required with ASYMREG_CAP_MAP. Stores the address in this process at which [addr, addr+bytes)
-     * can be read with plain loads, and, if `write` is not 0, written with plain stores, until
-     * rkey_release(). The transport must have made sure that the peer cannot take the memory away
-     * (no SIGBUS). For other memory it returns ASYMREG_ENOTSUP, even if the handle claims
-     * otherwise.
+     * Required with ASYMREG_CAP_MAP. Stores in *ptr the address in this process at which [addr,
+     * addr+bytes) can be read with plain loads, and, if `write` is not 0, written with plain
+     * stores, until rkey_release(). Only for memory that nobody can take away (no SIGBUS), or that
+     * this side has chosen to trust (as by ASYMREG_LOCAL_TRUST); otherwise ASYMREG_ENOTSUP. The
+     * handle's claim alone is not enough.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);
@@ -412,8 +412,8 @@ struct asymreg_local_opts {
  * operation, or one for each GiB of a longer one. */
 #define ASYMREG_LOCAL_CMA 2u
 /**
- * Trust peers that register a file with ASYMREG_TRUSTED: access the file by loads and stores, and
- * die of SIGBUS if somebody shortens it.
+ * Trust peers that register a file with ASYMREG_TRUSTED: access the file by loads and stores. An
+ * access to a part that somebody has cut off raises SIGBUS.
  */
 #define ASYMREG_LOCAL_TRUST 4u
 
