@@ -33,7 +33,8 @@ static struct {
     int late;             /* puts are complete at the next progress */
     int dead;
     void (*before_get)(void);
-    int n_gets, n_puts;
+    void (*after_flush)(void);
+    int n_gets, n_puts, n_released;
     struct asymreg_op *op; /* of a late put */
 } fault;
 
@@ -118,6 +119,21 @@ static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
     return ASYMREG_PENDING;
 }
 
+static int flush(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    int rc = lower->flush(t, ep);
+
+    if (fault.after_flush)
+        fault.after_flush();
+    return rc;
+}
+
+static void release(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+{
+    fault.n_released++;
+    lower->rkey_release(t, ep, rkey);
+}
+
 static int progress(struct asymreg_transport *t)
 {
     if (!fault.op)
@@ -139,6 +155,8 @@ static struct asymreg_context *context(uint32_t ring)
     ops.query = query;
     ops.peer_alive = alive;
     ops.rkey_unpack = unpack;
+    ops.rkey_release = release;
+    ops.flush = flush;
     ops.get = get;
     ops.put = put;
     ops.progress = progress;
@@ -301,6 +319,39 @@ static void segment_has_changed(void **state)
     fault.unpack = ASYMREG_ESTALE; /* as from a descriptor that is closed */
     assert_int_equal(put_byte(next, "4"), 0);
     assert_int_equal(memory[0], '4');
+}
+
+/* Ends the section in which another worker has the old key, and may have posted a put with it. */
+static void leave_section(void)
+{
+    fault.after_flush = NULL;
+    asymreg__reader_exit(worker->last->reader);
+}
+
+/* A key goes only if every operation that uses it was posted before the flush. */
+static void key_goes_after_its_operations(void **state)
+{
+    struct asymreg_worker *other;
+    asymreg_id id = expose();
+
+    assert_int_equal(put_byte(id, "1"), 0);
+    assert_int_equal(asymreg_worker_create(user, &other), 0);
+    asymreg__reader_enter(worker->last->reader);
+    fault.after_flush = leave_section;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(asymreg_unregister(owner, id), 0);
+        id = expose();
+        assert_true(asymreg_refresh(user, PE) > 0);
+        assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, id, "2", 1), 0);
+        assert_int_equal(fault.n_released, 0);
+    }
+    asymreg__reader_exit(worker->last->reader);
+    fault.after_flush = NULL;
+    assert_int_equal(asymreg_unregister(owner, id), 0);
+    id = expose();
+    assert_int_equal(asymreg_put(other, PE, (uintptr_t)memory, id, "3", 1), 0);
+    assert_int_equal(fault.n_released, 3);
+    asymreg_worker_destroy(other);
 }
 
 static const struct asymreg_region *(*plain_search)(struct asymreg__reader *, uint64_t addr);
@@ -475,6 +526,7 @@ int main(void)
         TEST(handle_is_revoked),
         TEST(region_goes_in_the_middle),
         TEST(segment_has_changed),
+        TEST(key_goes_after_its_operations),
         TEST(batch_is_searched_once),
         TEST(segment_changes_for_ever),
         TEST(table_changes_for_ever),

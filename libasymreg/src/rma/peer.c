@@ -295,20 +295,26 @@ int asymreg__peer_flush(struct asymreg__peer *p)
 static void release_retired(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
-    struct asymreg__key **link = &p->retired, *k;
+    struct asymreg__key **link = &p->retired, *unused = NULL, *k;
     int rc;
 
-    if (!p->retired)
-        return;
-    rc = asymreg__peer_flush(p);
-    if (rc < 0 && !p->late)
-        p->late = rc;
     while ((k = *link)) {
         if (k->bound || !asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
             link = &k->next;
             continue;
         }
         *link = k->next;
+        k->next = unused;
+        unused = k;
+    }
+    if (!unused)
+        return;
+    /* Only now: a worker may have posted operations with such a key until it left its section. */
+    rc = asymreg__peer_flush(p);
+    if (rc < 0 && !p->late)
+        p->late = rc;
+    while ((k = unused)) {
+        unused = k->next;
         asymreg__t_lock(c);
         c->t->ops->rkey_release(c->t, p->ep, k->rkey);
         asymreg__t_unlock(c);
