@@ -134,6 +134,28 @@ static inline uint32_t record_word(const struct shmht__record *rec)
     return rec->head == 8 ? WORD_LONG | rec->key : rec->key << SHORT_VALUE_BITS | rec->value;
 }
 
+/* Copies len bytes, n to 2 n: the first n and the last n, which may overlap. */
+static inline void copy_ends(unsigned char *to, const unsigned char *from, size_t len, size_t n)
+{
+    unsigned char first[16], last[16];
+
+    memcpy(first, from, n);
+    memcpy(last, from + len - n, n);
+    memcpy(to, first, n);
+    memcpy(to + len - n, last, n);
+}
+
+/* memcpy() without the call for 8 to 32 bytes, as most keys and many values have. */
+static inline void copy_short(unsigned char *to, const void *from, size_t len)
+{
+    if (len - 8 <= 8)
+        copy_ends(to, from, len, 8);
+    else if (len - 16 <= 16)
+        copy_ends(to, from, len, 16);
+    else if (len > 0)
+        memcpy(to, from, len);
+}
+
 /* Writes a record at p. Key and value point to rec->key and rec->value bytes. */
 static inline void record_store(unsigned char *p, const struct shmht__record *rec, const void *key,
                                 const void *value)
@@ -143,9 +165,8 @@ static inline void record_store(unsigned char *p, const struct shmht__record *re
     memcpy(p, &word, 4);
     if (rec->head == 8)
         memcpy(p + 4, &rec->value, 4);
-    memcpy(p + rec->head, key, rec->key);
-    if (rec->value > 0)
-        memcpy(p + rec->head + rec->key, value, rec->value);
+    copy_short(p + rec->head, key, rec->key);
+    copy_short(p + rec->head + rec->key, value, rec->value);
 }
 
 static inline uint64_t align_up(uint64_t x, uint64_t to)

@@ -395,12 +395,12 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     end = w->own ? publish_bytes(w, w->entries + !there) : 0;
     if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
         return SHMHT_EFULL;
-    /* Equal hashes share one search: a larger table would not help. */
-    if (UNLIKELY(!slot && w->n_used < w->limit / 4))
-        return SHMHT_EPROBE;
     if (UNLIKELY(!slot || (w->n_used >= w->limit && old == 0))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
 
+        /* Equal hashes share one search: a larger table would not help. */
+        if (!slot && w->n_used < w->limit / 4)
+            return SHMHT_EPROBE;
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
         end += bytes * (slot && w->n_used < most ? most - w->n_used : 1);
         if (w->own)
