@@ -40,7 +40,7 @@
  * 3 to 15 times as long as a plain store, and a store through asymreg_bound_ptr() 3 to 9 times
  * (bench_asym_bound, on several days and machines). If the program calls __builtin_prefetch() on
  * each handle 16 operations before its use, a put takes as long as a store through
- * asymreg_bound_ptr(): in one run 3.3 to 4.3 times as long as a plain store.
+ * asymreg_bound_ptr(): 2.4 to 4.3 times as long as a plain store.
  *
  * A handle has 32 bytes on a 64-bit machine: align arrays of handles to that (aligned_alloc()), and
  * best put them in huge pages.
