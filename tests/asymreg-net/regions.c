@@ -362,6 +362,7 @@ static void refusals(void)
 static void comes_and_goes(struct asymreg_context *ctx, int sock)
 {
     unsigned char buf[8] = "newdata";
+    uint64_t words[200], last_word = 0;
     uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
     asymreg_id id;
     int rc;
@@ -399,6 +400,20 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     CHECK_MSG(rc == 0, "begun again: %s", asymreg_strerror(rc));
     rc = asymreg_flush(w, OWNER);
     CHECK_MSG(rc == 0, "after a refresh: %s", asymreg_strerror(rc));
+    if (!(caps.flags & ASYMREG_CAP_ORDERED))
+        return;
+    /* Operations behind a refused one, more than the adapter's queue holds, are made in order. */
+    tell(sock, 'u');
+    tell(sock, 'r');
+    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8, NULL);
+    for (uint64_t i = 0; i < 200; i++) {
+        words[i] = i;
+        rc |= asymreg_put_nb(w, OWNER, news.base + STRIDE, news.ids[1], &words[i], 8, NULL);
+    }
+    CHECK_MSG(rc == 0 && asymreg_flush(w, OWNER) == ASYMREG_ESTALE, "the first of many");
+    CHECK_MSG(asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, &last_word, 8) == 0 &&
+                  last_word == 199,
+              "the last put is there: %llu", (unsigned long long)last_word);
 }
 
 static void drained(int sock)

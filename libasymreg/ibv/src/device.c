@@ -214,7 +214,7 @@ static int ep_connect(struct asymreg_transport *base, const void *buf, size_t by
     ep->peer_cookie = a.cookie;
     ep->peer_ud_qpn = a.ud_qpn;
     ep->peer_qkey = a.qkey;
-    ep->posted = ep->waiting = (struct queue){NO_REQ, NO_REQ, 0};
+    ep->posted = ep->returned = ep->waiting = (struct queue){NO_REQ, NO_REQ, 0};
     pthread_mutex_lock(&t->lock);
     ep->number = t->next_ep++;
     rc = asymreg_ibv__ep_begin(t, ep);

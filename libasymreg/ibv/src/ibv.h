@@ -74,7 +74,7 @@ struct asymreg_ep {
     uint64_t next_send_ns, give_up_ns;
     int why; /* the error when dead */
     /* The caller's thread alone: */
-    struct queue posted, waiting;
+    struct queue posted, returned, waiting;
     int first_error;   /* of implicit operations */
     uint64_t proof_ns; /* when the peer last answered */
 };

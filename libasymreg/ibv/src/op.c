@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is
- * in wr_id. An endpoint's requests are in two queues: `posted` to the adapter and, behind them,
- * `waiting` for a connection or for room. */
+ * in wr_id. An endpoint's requests are in three queues: `posted` to the adapter; `returned` by it
+ * because one before them was refused; and, behind them all, `waiting` for a connection or for
+ * room. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* htobe64 */
 #endif
@@ -30,6 +31,13 @@ static uint32_t queue_pop(struct ibv_transport *t, struct queue *q)
     q->head = t->reqs[i].next;
     q->n--;
     return i;
+}
+
+/* Moves all of `from` to the end of `to`. */
+static void queue_move(struct ibv_transport *t, struct queue *to, struct queue *from)
+{
+    while (from->n > 0)
+        queue_push(t, to, queue_pop(t, from));
 }
 
 /* Removes `i` from a queue. Completions arrive in the order of posting, so `i` is first unless an
@@ -160,17 +168,20 @@ void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int er
     pthread_mutex_unlock(&t->lock);
     if (qp)
         ibv_destroy_qp(qp); /* after this the adapter accesses no user memory */
-    while (ep->posted.n > 0)
-        finish_req(t, queue_pop(t, &ep->posted), error);
-    while (ep->waiting.n > 0)
-        finish_req(t, queue_pop(t, &ep->waiting), error);
+    queue_move(t, &ep->returned, &ep->posted);
+    queue_move(t, &ep->returned, &ep->waiting);
+    while (ep->returned.n > 0)
+        finish_req(t, queue_pop(t, &ep->returned), error);
 }
 
-/* Reconnects, after the adapter has returned all requests of a broken connection. */
+/* Reconnects, after the adapter has returned all requests of a broken connection. They are before
+ * those that were begun meanwhile. */
 static void reconnect_ep(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     int rc;
 
+    queue_move(t, &ep->returned, &ep->waiting);
+    queue_move(t, &ep->waiting, &ep->returned);
     ibv_destroy_qp(ep->qp);
     ep->qp = NULL;
     pthread_mutex_lock(&t->lock);
@@ -223,7 +234,7 @@ static int handle_completion(struct ibv_transport *t, const struct ibv_wc *wc)
         return !error;
     }
     if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* queued behind the refused request, and not begun */
-        queue_push(t, &ep->waiting, i);
+        queue_push(t, &ep->returned, i);
         atomic_store(&ep->state, EP_BROKEN);
         error = 0;
     } else {
