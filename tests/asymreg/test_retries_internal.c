@@ -31,6 +31,7 @@ static struct {
     int stale_from;       /* puts from this one on (from 1) have a stale handle */
     int reborn;           /* the table is of another context */
     int late;             /* puts are complete at the next progress */
+    int hasty;            /* puts are complete at once, with a status that says pending */
     int dead;
     void (*before_get)(void);
     void (*after_flush)(void);
@@ -112,6 +113,8 @@ static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
         rc = ASYMREG_ESTALE;
     if (rc == 0)
         rc = lower->put(t, ep, rkey, addr, src, bytes, local, NULL);
+    if (fault.hasty)
+        op->status = ASYMREG_PENDING;
     if (!fault.late)
         return rc;
     fault.op = op;
@@ -244,6 +247,19 @@ static void completes_late(void **state)
     assert_int_equal(memory[0], '1');
     fault.late = ASYMREG_EFAULT;
     assert_int_equal(put_byte(id, "2"), ASYMREG_EFAULT);
+}
+
+/* A status is the operation's only if the transport has returned ASYMREG_PENDING. */
+static void completes_at_once(void **state)
+{
+    struct asymreg_req req;
+    asymreg_id id = expose();
+
+    fault.hasty = 1;
+    assert_int_equal(put_byte(id, "1"), 0);
+    assert_int_equal(asymreg_put_nb(worker, PE, (uintptr_t)memory, id, "2", 1, &req), 0);
+    assert_int_equal(asymreg_req_test(worker, &req, NULL), 0);
+    assert_int_equal(memory[0], '2');
 }
 
 /* A revoked handle: once more, with a table that is read again; the second time it is an error, and
@@ -523,6 +539,7 @@ int main(void)
         TEST(queue_is_full),
         TEST(table_of_a_dead_peer),
         TEST(completes_late),
+        TEST(completes_at_once),
         TEST(handle_is_revoked),
         TEST(region_goes_in_the_middle),
         TEST(segment_has_changed),

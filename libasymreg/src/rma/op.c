@@ -404,7 +404,7 @@ __attribute__((noinline)) static int req_begin(struct asymreg_worker *w, uint32_
     *req = (struct asymreg_req){
         .raddr = raddr, .bytes = bytes, .id = id, .pe = pe, .need = op_need(&op)};
     rc = op_run(w, pe, &op);
-    if (rc < 0)
+    if (!req->in_flight) /* complete, or not begun; a transport may have said PENDING before */
         req->op.status = rc;
     return rc;
 }
