@@ -8,9 +8,10 @@
  * *flat ids*: that of a process is the group's base + lpid. The maps of map.h use these ids.
  *
  * The vector is one array of entries, indexed by flat id. rankmap_av_create() reserves address
- * space for opts.capacity entries: choose that large enough for the largest job. Reserved space
- * takes no memory until it is used. So entries never move, growth disturbs no reader, and one map
- * can contain processes of several groups.
+ * space for opts.capacity entries. It cannot grow later, so choose the capacity large enough for
+ * all groups that exist at one time, and for gaps that are too short for a new group. Reserved
+ * space takes no memory until it is used. So entries never move, growth disturbs no reader, and one
+ * map can contain processes of several groups.
  *
  * An entry has an address and a tag, which says what the caller likes, such as the transport or the
  * rail. All entries of a vector have the same size:
@@ -243,7 +244,8 @@ struct rankmap_info_av {
      * Address of the entry of flat id 0, fixed for the life of the vector: the base of
      * rankmap_lookup_init(). NULL with implicit entries.
      *
-     *   - 8 bytes: a uint64_t, which rankmap_av_word_addr() takes apart
+     *   - 8 bytes: a uint64_t, from which rankmap_av_word_addr() gets the address, unless the entry
+     *     is escaped
      *   - 12 bytes: an address, aligned to 4 bytes only, and a uint32_t tag
      *   - 16 bytes: a uint64_t address and a uint64_t tag
      */

@@ -62,7 +62,7 @@ extern "C" {
  * The result is the map of a child communicator. In the cases below the call computes a regular
  * result from the parameters; MODELS.md lists when it may still read ids. A level's *count* is the
  * number of values of its digit (struct rankmap_level); P is the product of the parent's counts,
- * without the last level's.
+ * without the last level's. Two runs of one stride count as regular: they are two blocks.
  *
  *   - affine ∘ regular: all strides are scaled;
  *   - regular ∘ affine, if the child's stride is k·P ± W·c: k is any integer, W the product of the
@@ -74,11 +74,11 @@ extern "C" {
  * In the other cases:
  *
  *   - One of the two maps is runs, and the other affine: the call computes the result's runs.
- *   - The parent is irregular, and the child regular: the result is a *view* of the parent, and
- *     holds a reference to it. A view of a view is a view of the first table, if the list above
- *     covers the two formulas: the tenth generation costs no more than the first. The result gets a
- *     table of its own instead if that takes less than an eighth of the first table or less than
- *     the view, or with RANKMAP_NO_VIEW.
+ *   - The parent is irregular (here also two runs of one stride), and the child regular: the result
+ *     is a *view* of the parent, and holds a reference to it. A view of a view is a view of the
+ *     first table, if the list above covers the two formulas: the tenth generation costs no more
+ *     than the first. The result gets a table of its own instead if that takes less than an eighth
+ *     of the first table or less than the view, or with RANKMAP_NO_VIEW.
  *   - Otherwise the call expands the result's ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it, or to its table

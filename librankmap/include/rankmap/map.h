@@ -417,12 +417,16 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * @return bytes consumed; RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
  *         or -EINVAL. On failure *out is untouched
  *
- * If a regular map has three or more levels, none of stride 0, and they do not nest (see
- * LAYOUT.md), only a check of every rank finds duplicate ids. The call makes this check if the map
- * has up to 65,536 ranks. It refuses a larger one with RANKMAP_ERANGE, also with
- * RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. In the same way it refuses
- * runs that have more ranks than their packed form has bytes, if there are 8,388,608 runs or more,
- * or if more than 8,388,608 pairs of them overlap.
+ * If a regular map has three or more levels that do not nest, only a check of every rank finds
+ * duplicate ids, unless a level of stride 0 shows them at once (LAYOUT.md defines both). The call
+ * makes this check if the map has up to 65,536 ranks. It refuses a larger one with RANKMAP_ERANGE,
+ * also with RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. In the same way it
+ * refuses runs that have more ranks than the body of their packed form has bytes, if no run of
+ * several ranks has stride 0, and
+ *
+ *   - there are 8,388,608 runs or more; or
+ *   - the call has compared 8,388,608 pairs of runs whose ranges of ids overlap, has found no
+ *     common id, and has more such pairs to compare.
  *
  * The call allocates memory in proportion to len, and up to 1.5 MiB more for the check of every
  * rank.
