@@ -45,8 +45,9 @@ extern "C" {
 /** the access begins inside a region and runs past its end, or is outside the region that is
  * named */
 #define ASYMREG_ERANGE (-25002)
-/** the region that was named, or that the copy of the table had at the address, has been
- * unregistered (another region may have its place in the table now) */
+/** the registration that the identifier names has ended (its slot of the table may hold another one
+ * now); or, with ASYMREG_ANY, this side's copy of the peer's table had a region at the address, and
+ * the newest table has none. libasymreg-ibv has more causes: see asymreg-ibv.h */
 #define ASYMREG_ESTALE (-25003)
 /** the region, its segment or its file does not permit this access */
 #define ASYMREG_EACCES    (-25004)

@@ -29,10 +29,12 @@
  * table. If the transport maps the table, the operation first reads one cache line of it, which
  * shows any change, and refreshes the copy after a change. Otherwise it uses the copy as it is, and
  * refreshes it once if the copy does not permit the access, or if the transport reports a stale
- * handle. The transport reports no stale handle for an unregistered region
+ * handle. In these cases the transport need not report a stale handle, so an operation with an old
+ * copy may access addresses of a region that has been unregistered:
  *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
  *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
- *   - over libasymreg-ibv, if the registration continues: a segment, or other regions share it;
+ *   - over libasymreg-ibv, if the registration outlives the region, because the region lies in a
+ *     segment that the user made, or other regions share its registration;
  *   - over libasymreg-ucx, if another region with the same registration has the address now.
  *
  * There, the initiator opens its context with ASYMREG_FRESH, or calls asymreg_refresh() before the

@@ -40,9 +40,10 @@
  *   - ASYMREG_PENDING (1): it is in flight
  *   - a negative code: it was not begun
  *
- * With an `op`, an operation is *explicit*. When it completes, from inside any call on the
- * transport, the transport sets op->status from ASYMREG_PENDING to 0 or an error. The `op` is the
- * caller's memory, and stays valid until then.
+ * With an `op`, an operation is *explicit*. If the call returns ASYMREG_PENDING, the transport sets
+ * op->status from ASYMREG_PENDING to 0 or an error when the operation completes: inside some call
+ * on the transport, or in a thread of its own. The `op` is the caller's memory, and stays valid
+ * until then.
  *
  * If `op` is NULL, the operation is *implicit*. The transport keeps the first error of each
  * endpoint, and the next `flush` of that endpoint returns it once.
@@ -58,14 +59,17 @@
  *
  * **Errors.**
  *
- *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its table
- *     and, if it waits for the operation, retries once.
+ *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its copy of
+ *     the peer's table, and retries once, unless the user's call has returned.
  *   - ASYMREG_EFAULT: registered, but no memory is there.
  *   - ASYMREG_EACCES: the hardware or the kernel refuses.
  *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
  *     this code too, and no later call may wait for that peer. The death of a peer must show within
  *     one second in a pending operation, a `flush` or `peer_alive`.
- *   - ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM; ASYMREG_ETRANSPORT for anything else.
+ *   - ASYMREG_EUNREACH: this side cannot reach the peer or its memory. asymreg_import() and
+ *     asymreg_resolve() get the reason from `check`.
+ *   - ASYMREG_ENOTSUP, ASYMREG_EALIGN, ASYMREG_ERANGE (not inside the registration), -ENOMEM or
+ *     another -errno; ASYMREG_ETRANSPORT for a failure that has no code of its own.
  *
  * Functions with a parameter `err` (may be NULL) fill its `code` and `text` if they know more than
  * the code.
@@ -221,7 +225,9 @@ struct asymreg_rkey;
 
 /** An explicit operation. The caller's memory, valid until status is no longer ASYMREG_PENDING. */
 struct asymreg_op {
-    /** set by the core to 0; the transport: ASYMREG_PENDING, then 0 or an error (store-release) */
+    /** The core sets 0. A transport that will return ASYMREG_PENDING sets that, then 0 or an error
+     * (store-release). If the call returns 0, the status must be 0: asymreg_req_test() reads it. If
+     * it returns an error, the core ignores the status. */
     int32_t status;
     uint32_t reserved;
     uint64_t priv[6]; /**< for the transport, while it is pending */
