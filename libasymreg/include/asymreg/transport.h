@@ -226,8 +226,7 @@ struct asymreg_rkey;
 /** An explicit operation. The caller's memory, valid until status is no longer ASYMREG_PENDING. */
 struct asymreg_op {
     /** The core sets 0. A transport that will return ASYMREG_PENDING sets that, then 0 or an error
-     * (store-release). If the call returns 0, the status must be 0: asymreg_req_test() reads it. If
-     * it returns an error, the core ignores the status. */
+     * (store-release). If the call returns anything else, the core ignores the status. */
     int32_t status;
     uint32_t reserved;
     uint64_t priv[6]; /**< for the transport, while it is pending */
