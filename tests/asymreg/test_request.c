@@ -117,14 +117,16 @@ static void requests_to_a_peer_that_goes(void **state)
 {
     struct asymreg_error err = {0};
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    struct asymreg_req r[2];
+    struct asymreg_req r[3];
     ssize_t n;
 
     expose();
     assert_int_equal(asymreg_put_nb(w, PE, at(0), 0, "a", 1, &r[0]), 0);
+    assert_int_equal(asymreg_put_nb(w, PE, at(3), 0, "d", 1, &r[2]), 0);
     leaves = 1;
     assert_int_equal(asymreg_forget(c, PE), 0);
     leaves = 0;
+    assert_int_equal(asymreg_req_wait(w, &r[2], &err), ASYMREG_EPEER); /* of no peer now */
     n = asymreg_export(c, blob, sizeof(blob), NULL);
     assert_int_equal(asymreg_import(c, PE, blob, (size_t)n, NULL), 0);
     assert_int_equal(asymreg_put_nb(w, PE, at(1), 0, "b", 1, &r[1]), 0); /* to another */

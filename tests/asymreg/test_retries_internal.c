@@ -46,6 +46,7 @@ static ssize_t blob_bytes;
 static char memory[8192];
 static uint32_t more_caps;
 static uint64_t max_op_bytes;
+static uint32_t opts_flags;
 
 static int take(int *rc)
 {
@@ -149,7 +150,8 @@ static int progress(struct asymreg_transport *t)
 static struct asymreg_context *context(uint32_t ring)
 {
     struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_CMA};
-    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .ring = ring};
+    struct asymreg_opts o = {
+        .size = sizeof(o), .max_regions = 1000, .ring = ring, .flags = opts_flags};
     struct asymreg_context *made;
 
     assert_int_equal(asymreg_local_create(&lo, &o.transport, NULL), 0);
@@ -370,6 +372,46 @@ static void key_goes_after_its_operations(void **state)
     asymreg_worker_destroy(other);
 }
 
+static asymreg_id moving;
+static int gets_until;
+
+/* The region, which is shorter than the operation, is a longer one. */
+static void grow_region(void)
+{
+    if (gets_until-- != 0)
+        return;
+    assert_int_equal(asymreg_unregister(owner, moving), 0);
+    assert_int_equal(asymreg_register(owner, memory, 4096, ASYMREG_RW, NULL, &moving, NULL), 0);
+}
+
+/* A get that is split at the end of regions never gets more than the caller has asked for, whenever
+ * a region grows. */
+static void split_region_grows(void **state)
+{
+    char to[4096];
+
+    asymreg_worker_destroy(worker);
+    asymreg_close(user);
+    opts_flags = ASYMREG_SPLIT;
+    user = context(64);
+    opts_flags = 0;
+    assert_int_equal(asymreg_import(user, PE, blob, (size_t)blob_bytes, NULL), 0);
+    assert_int_equal(asymreg_worker_create(user, &worker), 0);
+    memset(memory, 'm', 4096);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, NULL, &moving, NULL), 0);
+        assert_true(asymreg_refresh(user, PE) > 0);
+        memset(to, 0, sizeof(to));
+        gets_until = i;
+        fault.before_get = grow_region;
+        (void)asymreg_get(worker, PE, (uintptr_t)memory, ASYMREG_ANY, to, 200);
+        fault.before_get = NULL;
+        for (int k = 200; k < 4096; k++)
+            assert_int_equal(to[k], 0);
+        assert_int_equal(asymreg_unregister(owner, moving), 0);
+    }
+}
+
 static const struct asymreg_region *(*plain_search)(struct asymreg__reader *, uint64_t addr);
 static int n_searches;
 
@@ -404,8 +446,6 @@ static void batch_is_searched_once(void **state)
         assert_int_equal(memory[i * 64], from[i]);
     assert_int_equal(n_searches, 0);
 }
-
-static asymreg_id moving;
 
 static void move_region(void)
 {
@@ -544,6 +584,7 @@ int main(void)
         TEST(region_goes_in_the_middle),
         TEST(segment_has_changed),
         TEST(key_goes_after_its_operations),
+        TEST(split_region_grows),
         TEST(batch_is_searched_once),
         TEST(segment_changes_for_ever),
         TEST(table_changes_for_ever),

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef SYS_pidfd_open
@@ -165,9 +167,10 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
     }
     e = e == ASYMREG_EPEER ? ESRCH : -e;
     snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    /* O_NONBLOCK: a FIFO, which only a hostile peer names, must not wait for its other end. */
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENOENT) /* closed, if /proc exists and shows the process */
         errno = e == ESRCH || !ep->peer.start_time       ? e
                 : asymreg__local_alive(&l->base, ep) < 0 ? ESRCH
@@ -197,9 +200,10 @@ static int not_fetched(int error, struct asymreg_error *err)
 static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
                     struct asymreg_rkey *key, struct asymreg_error *err)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = h->fd_offset & ~(page - 1), end;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from, end;
+    struct statfs fs;
     struct stat st;
-    int seals, prot = h->flags & ASYMREG_MEM_TABLE ? PROT_READ : PROT_READ | PROT_WRITE;
+    int seals, huge, prot = h->flags & ASYMREG_MEM_TABLE ? PROT_READ : PROT_READ | PROT_WRITE;
 
     if (fstat(fd, &st) < 0)
         return -errno;
@@ -207,7 +211,11 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
         return ASYMREG_ESTALE; /* the descriptor number is another file now */
     if (__builtin_add_overflow(h->fd_offset, key->bytes, &end) || end > (uint64_t)INT64_MAX)
         return ASYMREG_ETABLE;
-    key->map_bytes = end - from;
+    huge = fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
+    if (huge)
+        page = (uint64_t)fs.f_bsize;
+    from = h->fd_offset & ~(page - 1);
+    key->map_bytes = (end - from + page - 1) & ~(page - 1);
     key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
     if (key->map == MAP_FAILED && prot != PROT_READ && (errno == EACCES || errno == EPERM)) {
         prot = PROT_READ;
@@ -224,8 +232,9 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
     key->ptr = (char *)key->map + (h->fd_offset - from);
     seals = fcntl(fd, F_GET_SEALS);
     key->kind = KEY_GUARDED;
+    /* A hole in a file of huge pages may not fill again: SIGBUS, whatever the seals. */
     if (end <= (uint64_t)st.st_size &&
-        ((seals > 0 && (seals & F_SEAL_SHRINK)) ||
+        ((seals > 0 && (seals & F_SEAL_SHRINK) && !huge) ||
          ((h->flags & ASYMREG_MEM_TRUSTED) && (l->flags & ASYMREG_LOCAL_TRUST))))
         key->kind = KEY_DIRECT;
     return 0;

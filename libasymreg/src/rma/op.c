@@ -176,6 +176,18 @@ ALWAYS_INLINE int op_post(struct asymreg_worker *w, struct link *l, struct asymr
                        op->compare, op->result, status);
 }
 
+/* Returns this side's registration of an operation's buffer, for transports that need it. Under the
+ * transport's lock, as its end is. */
+static struct asymreg_mem *own_mem(struct asymreg_worker *w, const struct op *op)
+{
+    const struct asymreg_region *r =
+        w->own ? asymreg__index_lookup(w->own, (uintptr_t)op->buf) : NULL;
+
+    return r && r->last - (uintptr_t)op->buf >= op->bytes - 1
+               ? w->context->segs[(uint32_t)r->value].mem
+               : NULL;
+}
+
 /* Whether an operation for which the transport has returned rc needs the caller: a queue is full,
  * or the caller waits for the result. */
 static int op_needs_progress(const struct op *op, const struct asymreg_op *status, int rc)
@@ -186,8 +198,7 @@ static int op_needs_progress(const struct op *op, const struct asymreg_op *statu
 /* Continues an operation for which the transport has returned rc: posts it again while a queue is
  * full, and waits for it if the caller does. */
 static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
-                       const struct op *op, struct asymreg_mem *mem, struct asymreg_op *status,
-                       int rc)
+                       const struct op *op, struct asymreg_op *status, int rc)
 {
     struct asymreg_context *c = w->context;
     struct asymreg__wait wait = {0};
@@ -199,7 +210,7 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
         if (rc == -EAGAIN && (moved == ASYMREG_EPEER || w->ops->peer_alive(w->t, l->peer->ep) < 0))
             rc = ASYMREG_EPEER;
         else if (rc == -EAGAIN)
-            rc = op_post(w, l, rkey, op, mem, status);
+            rc = op_post(w, l, rkey, op, own_mem(w, op), status);
         asymreg__t_unlock(c);
         asymreg__wait(c, &wait, moved || !op_needs_progress(op, status, rc));
     }
@@ -214,27 +225,17 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
     return 0;
 }
 
-/* Returns this side's registration of a buffer, for transports that need it. */
-static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size_t bytes)
-{
-    const struct asymreg_region *r = w->own ? asymreg__index_lookup(w->own, (uintptr_t)p) : NULL;
-
-    return r && r->last - (uintptr_t)p >= bytes - 1 ? w->context->segs[(uint32_t)r->value].mem
-                                                    : NULL;
-}
-
 /* Posts one piece of an operation and completes it, if the caller waits. */
 static int op_run_piece(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
                         const struct op *op)
 {
-    struct asymreg_mem *mem = own_mem(w, op->buf, op->bytes);
     struct asymreg_op status = {.status = 0}, *use = op_status(op, &status);
     int rc;
 
     asymreg__t_lock(w->context);
-    rc = op_post(w, l, rkey, op, mem, use);
+    rc = op_post(w, l, rkey, op, own_mem(w, op), use);
     asymreg__t_unlock(w->context);
-    return op_progress(w, l, rkey, op, mem, use, rc);
+    return op_progress(w, l, rkey, op, use, rc);
 }
 
 /* These three promise that nothing was copied. */
@@ -259,7 +260,7 @@ static int op_run_pieces(struct asymreg_worker *w, struct link *l, struct op op)
         rc = asymreg__target_find(l, op.raddr, left, op.id, need, again, &t);
         if (rc == ASYMREG_ERANGE && split && op.id == ASYMREG_ANY) {
             rc = asymreg__target_find(l, op.raddr, 0, op.id, need, 1, &t);
-            if (rc == 0)
+            if (rc == 0 && t.region.last - op.raddr < left - 1) /* it may have grown by now */
                 op.bytes = t.region.last - op.raddr + 1;
         }
         if (rc < 0)
@@ -313,7 +314,7 @@ __attribute__((noinline)) static int op_hit_progress(struct asymreg_worker *w, s
                                                      struct asymreg_op *status, int rc)
 {
     if (rc == ASYMREG_PENDING || rc == -EAGAIN)
-        rc = op_progress(w, l, rkey, op, NULL, status, rc);
+        rc = op_progress(w, l, rkey, op, status, rc);
     return rc == ASYMREG_ESTALE ? OP_MISS : link_note_death(l, rc); /* the slow path refreshes */
 }
 

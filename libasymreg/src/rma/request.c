@@ -33,13 +33,16 @@ static int req_explain(struct asymreg_worker *w, const struct asymreg_req *req, 
 /* Ends a request whose operation is complete. Returns its result. */
 static int req_end(struct asymreg_worker *w, struct asymreg_req *req, struct asymreg_error *err)
 {
+    struct asymreg__peer *p;
     struct link *l;
     int rc = req->op.status;
 
     if (req->in_flight) {
         req->in_flight = 0;
+        p = asymreg__peer_at(w->context, req->pe);
         l = &w->chunks[req->pe / PEER_CHUNK][req->pe % PEER_CHUNK];
-        if (l->serial == req->serial) { /* else the peer was forgotten */
+        /* else the peer was forgotten */
+        if (p && p->serial == req->serial && l->serial == req->serial) {
             l->pending -= PENDING_REQUEST;
             link_retract(l);
             if (rc == ASYMREG_ESTALE)

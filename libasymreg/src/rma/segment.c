@@ -99,10 +99,10 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
     if (rc < 0)
         return rc;
     old = *s;
-    memset(s, 0, sizeof(*s));
     c->n_segments--;
     c->segment_bytes -= old.bytes;
     asymreg__t_lock(c);
+    memset(s, 0, sizeof(*s));
     c->dereg_rc = c->t->ops->mem_dereg(c->t, old.mem);
     asymreg__t_unlock(c);
     if (old.alloc)

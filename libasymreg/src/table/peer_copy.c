@@ -392,7 +392,7 @@ static int refresh_by_leaf(struct asymreg__cache *c, const struct asymreg__log_s
     if (!at_once)
         return changes;
     rc = index_build(c, n_slots);
-    if (rc >= 0)
+    if (rc >= 0 || c->index->n_regions > 0) /* one by one: each slot is as the tree has it */
         return rc;
 forget: /* no slot outside the tree may look alive */
     for (uint32_t i = 0; i < n_slots; i++)
