@@ -37,6 +37,7 @@
 #define BYTES     1000u /* of each region; they follow each other with a gap */
 #define STRIDE    1024u
 #define OWNER     3u
+#define USER      4u
 #define BIG_BYTES (1u << 20)
 
 const char *__lsan_default_suppressions(void);
@@ -142,7 +143,7 @@ static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
 
 static void owner(int sock)
 {
-    static struct news news;
+    static struct news news, theirs;
     struct asymreg_context *ctx = open_context();
     struct asymreg_stats stats = {.size = sizeof(stats)};
     struct asymreg_worker *worker;
@@ -240,6 +241,14 @@ static void owner(int sock)
         case 'p': CHECK_MSG(mprotect(file, page, PROT_READ) == 0, "mprotect"); break;
         case 'd': id = drain(ctx, &news); break;
         case 'f': CHECK_MSG(pread(fd, &id, 8, 100) == 8, "pread"); break;
+        case 'i': /* the user is imported too: each side's operations go both ways */
+            CHECK_MSG(recv(sock, &theirs, sizeof(theirs), MSG_WAITALL) == (ssize_t)sizeof(theirs),
+                      "recv");
+            CHECK_MSG(asymreg_import(ctx, USER, theirs.blob, (size_t)theirs.blob_bytes, NULL) ==
+                              0 &&
+                          asymreg_refresh(ctx, USER) >= 0,
+                      "import the user");
+            break;
         case 'k': raise(SIGKILL); break;
         default: break;
         }
@@ -258,16 +267,21 @@ static void owner(int sock)
 static struct asymreg_worker *w;
 static struct news news;
 
-static asymreg_id tell(int sock, char order)
+static asymreg_id answer(int sock)
 {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     asymreg_id id;
 
-    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
     while (poll(&p, 1, 0) == 0)
         asymreg_progress(w);
     CHECK_MSG(recv(sock, &id, sizeof(id), MSG_WAITALL) == (ssize_t)sizeof(id), "recv");
     return id;
+}
+
+static asymreg_id tell(int sock, char order)
+{
+    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
+    return answer(sock);
 }
 
 static int put(uint64_t addr, asymreg_id id, const void *src, size_t bytes)
@@ -515,6 +529,19 @@ static void is_gone(int sock)
     CHECK_MSG(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
 }
 
+static void is_imported(struct asymreg_context *ctx, int sock)
+{
+    static struct news mine;
+    char order = 'i';
+
+    mine.blob_bytes = asymreg_export(ctx, mine.blob, sizeof(mine.blob), NULL);
+    CHECK_MSG(mine.blob_bytes > 0, "export");
+    CHECK_MSG(send(sock, &order, 1, 0) == 1 &&
+                  send(sock, &mine, sizeof(mine), 0) == (ssize_t)sizeof(mine),
+              "send");
+    answer(sock);
+}
+
 static void dies(int sock)
 {
     unsigned char buf[BYTES];
@@ -566,6 +593,7 @@ static void user(int sock)
     drained(sock);
     goes_away(ctx, sock);
     is_gone(sock);
+    is_imported(ctx, sock);
     if (closing)
         closes(sock);
     else if (!living)

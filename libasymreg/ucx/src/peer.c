@@ -298,10 +298,11 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
 
     if (!ep->ep)
         return;
-    asymreg_ucx__forget_caller(t, ep->ep); /* UCX may answer by the same endpoint */
-    /* A flush would wait for the dead peer; the worker's end ends this endpoint. */
+    /* A flush would wait for the dead peer; the worker's end ends this endpoint. Until then UCX may
+     * answer by it, and this side's end is told by it. */
     if (!ep->force && ep->dead)
         return;
+    asymreg_ucx__forget_caller(t, ep->ep);
     request = ucp_ep_close_nbx(ep->ep, &param);
     ep->ep = NULL;
     if (!UCS_PTR_IS_PTR(request))
