@@ -355,7 +355,8 @@ static void case_contend(struct side *s)
         CHECK_MSG(amo8(s, 512, i % 2 ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, bytes, 1, 0,
                        i % 2 ? &value : NULL) == 0,
                   "add %d", i);
-        CHECK_MSG(amo8(s, 1024, ASYMREG_AMO_SWAP, bytes, (uint64_t)i + 1, 0, &one_each) == 0 &&
+        CHECK_MSG(amo8(s, 1024, ASYMREG_AMO_COMPARE_SWAP, bytes, (uint64_t)i + 1, (uint64_t)i,
+                       &one_each) == 0 &&
                       one_each == (uint64_t)i,
                   "swap %d", i);
     }

@@ -17,7 +17,9 @@
  * asymreg_import() does not wait for the connection; the first operations do.
  *
  * A refused operation breaks a reliable connection. Then the transport reconnects, and sends the
- * operations queued behind the refused one again, in order; the adapter had not begun them.
+ * operations queued behind the refused one again, in order; the adapter had not begun them. If an
+ * operation fails on this side, as its buffer is gone, the adapter may have begun those behind it:
+ * they end with ASYMREG_ETRANSPORT.
  *
  * **Death.** This side's adapter repeats an operation for a quarter to a half of
  * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer, or a connection is not made
@@ -80,7 +82,9 @@ struct asymreg_ibv_opts {
     /** milliseconds that a peer may be silent before it is dead; 0: 1000; at most
      * ASYMREG_IBV_MAX_TIMEOUT_MS */
     uint32_t timeout_ms;
-    uint32_t max_peers; /**< connections accepted at a time; 0: 4096; further ones time out */
+    /** connections accepted at a time; 0: 4096; further ones time out. An initiator that was killed
+     * counts until this side closes */
+    uint32_t max_peers;
     uint32_t reserved;  /**< 0 */
 };
 

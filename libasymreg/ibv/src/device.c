@@ -32,7 +32,7 @@ static int query_caps(struct asymreg_transport *base, struct asymreg_transport_c
                  ASYMREG_CAP_ORDERED | ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE |
                  ASYMREG_CAP_REMOTE_NODE | ASYMREG_CAP_WANT_LOCAL |
                  (t->atomics ? ASYMREG_CAP_AMO : 0),
-        .amo8_ops = t->atomics ? (2u << ASYMREG_AMO_COMPARE_SWAP) - 1 : 0,
+        .amo8_ops = t->atomics ? AMO_OPS : 0,
         .max_handle_bytes = HANDLE_BYTES,
         .max_address_bytes = ADDRESS_BYTES,
         .kinds = 1u << ASYMREG_KIND_HOST | 1u << ASYMREG_KIND_DMABUF,

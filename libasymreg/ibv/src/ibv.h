@@ -75,11 +75,14 @@ struct asymreg_ep {
     int why; /* the error when dead */
     /* The caller's thread alone: */
     struct queue posted, returned, waiting;
+    bool unsure;       /* the adapter may have begun what it returns: it cannot be made again */
     int first_error;   /* of implicit operations */
     uint64_t proof_ns; /* when the peer last answered */
 };
 
-enum req_kind { REQ_PUT, REQ_GET, REQ_ATOMIC, REQ_SWAP, REQ_PROBE };
+/* what adapters execute; the core makes the others of compare-and-swap */
+#define AMO_OPS                                                                                    \
+    (1u << ASYMREG_AMO_ADD | 1u << ASYMREG_AMO_FETCH_ADD | 1u << ASYMREG_AMO_COMPARE_SWAP)
 
 struct req {
     struct asymreg_ep *ep;
@@ -89,8 +92,8 @@ struct req {
     uint32_t generation;
     uint32_t chunk;
     uint32_t bytes;
-    enum req_kind kind;
     bool busy;
+    bool probe;    /* not the user's */
     bool copy_out; /* from the bounce buffer to dst */
     uint32_t rkey;
     uint32_t lkey;

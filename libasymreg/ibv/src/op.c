@@ -102,7 +102,7 @@ static void finish_req(struct ibv_transport *t, uint32_t i, int status)
         memcpy(r->dst, r->local, r->bytes);
     if (r->op)
         __atomic_store_n(&r->op->status, status, __ATOMIC_RELEASE);
-    else if (status < 0 && r->ep->first_error == 0 && r->kind != REQ_PROBE)
+    else if (status < 0 && r->ep->first_error == 0 && !r->probe)
         r->ep->first_error = status;
     release_req(t, i);
 }
@@ -182,6 +182,7 @@ static void reconnect_ep(struct ibv_transport *t, struct asymreg_ep *ep)
 
     queue_move(t, &ep->returned, &ep->waiting);
     queue_move(t, &ep->waiting, &ep->returned);
+    ep->unsure = false;
     ibv_destroy_qp(ep->qp);
     ep->qp = NULL;
     pthread_mutex_lock(&t->lock);
@@ -218,25 +219,18 @@ static int handle_completion(struct ibv_transport *t, const struct ibv_wc *wc)
     ep = r->ep;
     unlink_req(t, &ep->posted, i);
     if (wc->status == IBV_WC_SUCCESS) {
-        uint64_t old;
-
         ep->proof_ns = 0; /* the next probe begins a new interval */
-        if (r->kind == REQ_SWAP) {
-            memcpy(&old, r->local, sizeof(old));
-            if (old != r->compare) { /* the guess was wrong: guess this value */
-                r->compare = old;
-                queue_push(t, &ep->waiting, i);
-                return 0;
-            }
-        }
-        error = r->kind == REQ_PROBE;
+        error = !r->probe;
         finish_req(t, i, 0);
-        return !error;
+        return error;
     }
-    if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* queued behind the refused request, and not begun */
-        queue_push(t, &ep->returned, i);
+    if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* queued behind the one that failed */
+        error = ep->unsure;
+        if (ep->unsure)
+            finish_req(t, i, ASYMREG_ETRANSPORT);
+        else
+            queue_push(t, &ep->returned, i);
         atomic_store(&ep->state, EP_BROKEN);
-        error = 0;
     } else {
         error = map_status(wc->status);
         if (error == ASYMREG_EPEER) {
@@ -244,6 +238,7 @@ static int handle_completion(struct ibv_transport *t, const struct ibv_wc *wc)
             asymreg_ibv__ep_dead(t, ep, error);
             return 1;
         }
+        ep->unsure = error != ASYMREG_ESTALE; /* it failed here, not at the peer */
         atomic_store(&ep->state, EP_BROKEN);
         finish_req(t, i, error);
     }
@@ -366,7 +361,6 @@ int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,
     r = begin_transfer(t, ep, op, rkey, addr, bytes, copy, &error);
     if (!r)
         return error;
-    r->kind = REQ_PUT;
     r->opcode = IBV_WR_RDMA_WRITE;
     if (copy) {
         memcpy(r->local, src, bytes);
@@ -392,7 +386,6 @@ int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep,
     r = begin_transfer(t, ep, op, rkey, addr, bytes, copy, &error);
     if (!r)
         return error;
-    r->kind = REQ_GET;
     r->opcode = IBV_WR_RDMA_READ;
     r->dst = dst;
     r->copy_out = copy;
@@ -413,7 +406,7 @@ int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
     struct req *r;
     int error;
 
-    if (!t->atomics || bytes != 8 || amo > ASYMREG_AMO_COMPARE_SWAP)
+    if (!t->atomics || bytes != 8 || !(AMO_OPS >> amo & 1))
         return ASYMREG_ENOTSUP;
     if (!(rkey->prot & ASYMREG_ATOMIC))
         return ASYMREG_EACCES;
@@ -422,10 +415,9 @@ int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
     r = begin_transfer(t, ep, op, rkey, addr, 8, true, &error);
     if (!r)
         return error;
-    r->kind = amo == ASYMREG_AMO_SWAP ? REQ_SWAP : REQ_ATOMIC;
     r->opcode = adds ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
     r->operand = operand;
-    r->compare = amo == ASYMREG_AMO_SWAP ? 0 : compare;
+    r->compare = compare;
     r->dst = result;
     r->copy_out = result != NULL;
     start_req(t, r);
@@ -453,7 +445,7 @@ int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
     r = begin_req(t, ep, NULL, 0, &error);
     if (!r)
         return error == -EAGAIN ? 0 : error;
-    r->kind = REQ_PROBE;
+    r->probe = true;
     r->opcode = IBV_WR_RDMA_WRITE;
     start_req(t, r);
     return 0;

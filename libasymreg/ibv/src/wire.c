@@ -70,7 +70,7 @@ static bool port_unpack(const unsigned char *p, struct port_address *a)
     a->lid = get_u16(p + 16);
     a->mtu = p[18];
     a->rd_atomic = p[19];
-    return a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096;
+    return a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096 && a->rd_atomic > 0;
 }
 
 void asymreg_ibv__handle_pack(const struct wire_handle *h, unsigned char *p)
