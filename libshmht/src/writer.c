@@ -161,6 +161,9 @@ static int grow_private(struct shmht_writer *w, uint64_t entries)
     _Atomic uint64_t *lines = NULL;
     int rc = n_lines > UINT32_MAX ? SHMHT_EFULL : 0;
 
+    /* A size_t of 32 bits is too small for the bytes of 2^26 lines. */
+    if (rc == 0 && n_lines > SIZE_MAX / LINE_BYTES)
+        rc = -ENOMEM;
     if (rc == 0)
         rc = shmht__handle_alloc(w->opts.allocator, (size_t)n_lines * LINE_BYTES, &lines, NULL);
     if (rc == 0)

@@ -400,6 +400,19 @@ static void test_reserve(void **state)
     shmht_writer_destroy(w);
 }
 
+/* A private table whose bytes do not fit a size_t of 32 bits. */
+static void test_reserve_32_bits(void **state)
+{
+    struct shmht_writer *w;
+
+    if (sizeof(size_t) > 4)
+        skip();
+    w = create(MAX_BYTES, 56, NULL);
+    assert_true(shmht_writer_reserve(w, 483183821) < 0); /* 64 bytes more than 4 GiB */
+    assert_int_equal(put(w, 0, 1), SHMHT_PUT_NEW);
+    shmht_writer_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_reserve_32_bits),
         cmocka_unit_test(test_full_merge),
         cmocka_unit_test(test_kept_name),
         cmocka_unit_test(test_merge_all_or_nothing),
