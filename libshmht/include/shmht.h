@@ -547,8 +547,8 @@ SHMHT_API int shmht_writer_has_unpublished(const struct shmht_writer *w);
  * @brief Grow the table for n_entries at once; with SHMHT_DEFER, the private table.
  * @param w          the writer
  * @param n_entries  in all, present entries included
- * @return 0, also if the table is large enough; -EPERM (a forked child); SHMHT_EFULL, -ENOSPC,
- *         -ENOMEM, -EFBIG, SHMHT_EPROBE: nothing has changed
+ * @return 0, also if the table is large enough; -EPERM (a forked child); SHMHT_EFULL (no room for
+ *         the table, or to publish it), -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: nothing has changed
  * @threads one writer, any readers
  */
 SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);

@@ -202,8 +202,12 @@ int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries)
         return rc;
     if (n_entries > SHMHT_MAX_REGION_BYTES)
         return SHMHT_EFULL;
-    return grows_deferred(w) ? grow_private(w, n_entries)
-                             : replace_table(w, table_lines(n_entries, w->max_load_percent));
+    if (!grows_deferred(w))
+        return replace_table(w, table_lines(n_entries, w->max_load_percent));
+    /* A private table that cannot be published would also make compaction impossible. */
+    if (w->top + publish_bytes(w, n_entries) > w->object.max_bytes)
+        return SHMHT_EFULL;
+    return grow_private(w, n_entries);
 }
 
 static uint64_t present_table(const struct shmht_writer *w)

@@ -400,15 +400,29 @@ static void test_reserve(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A private table whose bytes do not fit a size_t of 32 bits. */
+/* A full log has no room to publish a private table: none is made. */
+static void test_reserve_full(void **state)
+{
+    static const unsigned char value[1200];
+    struct shmht_writer *w = create(64 << 10, 56, NULL), *next;
+    uint64_t n = 0;
+
+    while (shmht_put(w, &n, sizeof(n), value, sizeof(value)) == SHMHT_PUT_NEW)
+        n++;
+    assert_int_equal(shmht_writer_reserve(w, 1000), SHMHT_EFULL);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
+    assert_int_equal(shmht_writer_compact(w, NULL, &next, NULL), 0);
+    assert_int_equal(stats_of(next).entries, n);
+    shmht_writer_destroy(w);
+    shmht_writer_destroy(next);
+}
+
+/* A private table of 64 bytes more than 4 GiB, which do not fit a size_t of 32 bits. */
 static void test_reserve_32_bits(void **state)
 {
-    struct shmht_writer *w;
+    struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
 
-    if (sizeof(size_t) > 4)
-        skip();
-    w = create(MAX_BYTES, 56, NULL);
-    assert_true(shmht_writer_reserve(w, 483183821) < 0); /* 64 bytes more than 4 GiB */
+    assert_int_equal(shmht_writer_reserve(w, 483183821), SHMHT_EFULL);
     assert_int_equal(put(w, 0, 1), SHMHT_PUT_NEW);
     shmht_writer_destroy(w);
 }
@@ -424,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_reserve_full),
         cmocka_unit_test(test_reserve_32_bits),
         cmocka_unit_test(test_full_merge),
         cmocka_unit_test(test_kept_name),
