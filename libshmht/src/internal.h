@@ -179,6 +179,7 @@ void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
 /* --- writer.c */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                       const void *value, size_t value_len, uint32_t duplicates);
+int shmht__writer_has_room(const struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
 int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
                        struct shmht_writer **out, struct shmht_error *err);

@@ -131,8 +131,8 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
         rc = count_pairs(w, block, bytes, &n, &need);
     if (rc < 0)
         return rc;
-    if (w->n_used + n > w->limit || w->top + need > w->object.bytes) {
-        /* Before the object grows, count the pairs that are new. */
+    if (!shmht__writer_has_room(w, n, need)) {
+        /* Before the object grows, or is full, count the pairs that are new. */
         if (count_new_pairs(w, block, bytes, &n_new, &need_new) ||
             w->duplicates != SHMHT_DUP_REPLACE)
             need = need_new;

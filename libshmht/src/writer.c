@@ -240,6 +240,17 @@ int shmht_writer_publish(struct shmht_writer *w)
     return 0;
 }
 
+/* Returns whether n_entries more entries and log_bytes of records fit the table and the object as
+ * they are, with room to publish. */
+int shmht__writer_has_room(const struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
+{
+    uint64_t end = w->top + log_bytes;
+
+    if (w->n_used + n_entries > w->limit || end > w->object.bytes)
+        return 0;
+    return !w->own || end + publish_bytes(w, w->entries + n_entries) <= w->object.max_bytes;
+}
+
 /* Makes room for n_entries more entries and log_bytes of records, so that putting them cannot fail
  * for lack of room. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)

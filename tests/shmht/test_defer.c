@@ -207,6 +207,28 @@ static void test_full_merge(void **state)
     shmht_writer_destroy(w);
 }
 
+/* The same block merged again needs no room, whatever part of the log the first merge has left. */
+static void test_merge_again(void **state)
+{
+    static unsigned char buf[1 << 20];
+    static const unsigned char value[100];
+
+    for (uint64_t n = 150; n <= 350; n += 10) {
+        struct shmht_writer *w = create(64 << 10, 8, NULL);
+        struct shmht_merged merged;
+        struct block b;
+
+        assert_int_equal(shmht_writer_reserve(w, 800), 0);
+        block_begin(&b, buf, sizeof(buf));
+        for (uint64_t i = 0; i < n; i++)
+            block_add(&b, &i, sizeof(i), value, sizeof(value));
+        for (int round = 0; round < 2; round++)
+            assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), &merged), 0);
+        assert_int_equal(merged.n_replaced, n);
+        shmht_writer_destroy(w);
+    }
+}
+
 /* A merge whose records fit, while the table of all pairs does not, changes nothing. */
 static void test_merge_all_or_nothing(void **state)
 {
@@ -430,19 +452,13 @@ static void test_reserve_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_who_finds_what),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_same_value),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_reserve_full),
-        cmocka_unit_test(test_reserve_32_bits),
-        cmocka_unit_test(test_full_merge),
-        cmocka_unit_test(test_kept_name),
-        cmocka_unit_test(test_merge_all_or_nothing),
+        cmocka_unit_test(test_small),         cmocka_unit_test(test_who_finds_what),
+        cmocka_unit_test(test_sizes),         cmocka_unit_test(test_same_value),
+        cmocka_unit_test(test_full),          cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_reserve_full),  cmocka_unit_test(test_reserve_32_bits),
+        cmocka_unit_test(test_full_merge),    cmocka_unit_test(test_kept_name),
+        cmocka_unit_test(test_merge_again),   cmocka_unit_test(test_merge_all_or_nothing),
         cmocka_unit_test(test_private_bytes),
     };
 
