@@ -88,8 +88,8 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent,
 static int compose_view(const struct make *mk, struct rankmap *table, const struct shape *shape,
                         struct rankmap **out)
 {
-    uint64_t min, max;
-    size_t own, view_bytes = (shape->n_levels == 1 ? 24 : 16 + 16 * (size_t)shape->n_levels);
+    uint64_t min, max, own;
+    size_t view_bytes = (shape->n_levels == 1 ? 24 : 16 + 16 * (size_t)shape->n_levels);
     int rc;
 
     rankmap__bounds(table, &min, &max);
@@ -196,7 +196,7 @@ int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
 static int others_sorted(const struct make *mk, uint32_t n, const struct rankmap *ranks,
                          struct rankmap **out)
 {
-    size_t n_out = ranks->n;
+    uint64_t n_out = ranks->n;
     uint64_t *sorted = rankmap__alloc(mk->alloc, 2 * n_out, sizeof(*sorted)), next = 0;
     struct piece *pieces = rankmap__alloc(mk->alloc, n_out + 1, sizeof(*pieces));
     int rc = -ENOMEM;

@@ -94,7 +94,7 @@ static uint64_t *sorted_ids(const struct rankmap *map, uint64_t *ids, uint64_t *
 /* Returns whether two maps of equal size, with duplicate ids, have each id equally often. */
 static int same_multiset(const struct rankmap *a, const struct rankmap *b)
 {
-    size_t n = a->n;
+    uint64_t n = a->n;
     uint64_t *ids = rankmap__alloc(&rankmap__libc, 3 * n, sizeof(*ids)), *scratch;
     int same;
 
@@ -176,7 +176,7 @@ static int select_ids(const struct make *mk, struct rankmap *a, const struct ran
 
     if (rc < 0)
         return rc;
-    chosen = rankmap__alloc(mk->alloc, (size_t)a->n + 1, sizeof(*chosen));
+    chosen = rankmap__alloc(mk->alloc, (uint64_t)a->n + 1, sizeof(*chosen));
     rc = -ENOMEM;
     if (chosen) {
         ids.a64 = chosen;
@@ -385,7 +385,7 @@ static int join_maps(const struct make *mk, struct rankmap *a, const struct rank
         rankmap__free(mk->alloc, pieces);
         return rc;
     }
-    all = rankmap__alloc(mk->alloc, (size_t)a->n + b->n + 1, sizeof(*all));
+    all = rankmap__alloc(mk->alloc, (uint64_t)a->n + b->n + 1, sizeof(*all));
     if (!all)
         return -ENOMEM;
     ids.a64 = all;

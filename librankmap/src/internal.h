@@ -155,7 +155,8 @@ static inline int rankmap__make_init(struct make *mk, const struct rankmap_opts 
 
     return rc < 0 || complete ? rc : -EINVAL;
 }
-void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
+/* Takes 64-bit numbers, so that a size beyond a 32-bit machine fails and does not wrap. */
+void *rankmap__alloc(const struct rankmap_allocator *alloc, uint64_t n, uint64_t size);
 void rankmap__free(const struct rankmap_allocator *alloc, void *p);
 
 /* error.c */
@@ -181,7 +182,8 @@ static inline int rankmap__report(int rc, struct rankmap_error *detail, struct r
 }
 
 /* map.c */
-struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes);
+struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n,
+                             uint64_t model_bytes);
 size_t rankmap__model_bytes(const struct rankmap *map);
 size_t rankmap__bytes(const struct rankmap *map); /* of the object, its header included */
 void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max);       /* n > 0 */

@@ -27,8 +27,8 @@ struct rankmap_index {
     /* Hashed: n entries, each the low half of id − min, then the rank; else NULL. If the range is
      * wider, the map has the high half. Without slot and entry, rankmap_rank() answers. */
     uint64_t *entry;
-    uint32_t *start;  /* of each bucket, and the end of the last */
-    size_t n_buckets; /* a power of two */
+    uint32_t *start;    /* of each bucket, and the end of the last */
+    uint64_t n_buckets; /* a power of two */
 };
 
 static size_t bucket_of(const struct rankmap_index *index, uint64_t id)
@@ -77,7 +77,7 @@ static bool bitmap_pays(uint64_t range, uint64_t n)
 /* Makes a zeroed bit vector for numbers up to range. */
 static uint64_t *bitmap_new(const struct rankmap_allocator *alloc, uint64_t range)
 {
-    size_t n_words = (size_t)(range / 64 + 1);
+    uint64_t n_words = range / 64 + 1;
     uint64_t *bits = rankmap__alloc(alloc, n_words, sizeof(*bits));
 
     if (bits)
@@ -166,7 +166,7 @@ static void fill_dense(struct rankmap_index *index)
     uint64_t min = index->min;
     struct walk w;
 
-    memset(slot, 0, ((size_t)index->range + 2) * sizeof(*slot));
+    memset(slot, 0, (index->range + 2) * sizeof(*slot));
     for (rankmap__walk_start(&w, index->map); rankmap__walk_next(&w);)
         for (uint32_t i = 0, first = w.first + 1, n = w.n; i < n; i++)
             slot[w.id[i] - min] = first + i;
@@ -229,7 +229,7 @@ static int index_fill(struct rankmap_index *index)
     rankmap__bounds(map, &index->min, &max);
     index->range = max - index->min;
     if (index->range / DENSE_FACTOR < map->n) {
-        index->slot = rankmap__alloc(index->alloc, (size_t)index->range + 2, sizeof(*index->slot));
+        index->slot = rankmap__alloc(index->alloc, index->range + 2, sizeof(*index->slot));
         if (!index->slot)
             return -ENOMEM;
         fill_dense(index);

@@ -435,7 +435,7 @@ int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts
     rankmap__exact_bounds(nodes, &min, &max);
     if (max - min > UINT32_MAX)
         return RANKMAP_ERANGE;
-    keys = rankmap__alloc(mk.alloc, 2 * (size_t)nodes->n, sizeof(*keys));
+    keys = rankmap__alloc(mk.alloc, 2 * (uint64_t)nodes->n, sizeof(*keys));
     if (!keys)
         return -ENOMEM;
     rankmap__expand(nodes, 0, nodes->n, keys);

@@ -21,7 +21,7 @@ size_t rankmap__bytes(const struct rankmap *map)
 }
 
 /* Makes a map with one reference; its model is zeroed. */
-struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes)
+struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, uint64_t model_bytes)
 {
     struct rankmap *map = rankmap__alloc(mk->alloc, 1, sizeof(*map) + model_bytes);
 

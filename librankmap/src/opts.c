@@ -63,8 +63,8 @@ int rankmap__make_fill(struct make *mk, const struct rankmap_opts *opts)
     return o.id_limit > RANKMAP_ID_LIMIT ? RANKMAP_ERANGE : 0;
 }
 
-/* Allocates n elements. Returns NULL also if n · size overflows. */
-void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size)
+/* Allocates n elements. Returns NULL also if n · size exceeds SIZE_MAX. */
+void *rankmap__alloc(const struct rankmap_allocator *alloc, uint64_t n, uint64_t size)
 {
     size_t bytes;
 
