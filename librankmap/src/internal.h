@@ -261,16 +261,17 @@ uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank);
 void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id);
 size_t rankmap__table_bytes(const struct rankmap *map);
-size_t rankmap__packed_bytes(uint64_t n, unsigned bits);
+uint64_t rankmap__packed_bytes(uint64_t n, unsigned bits);
 unsigned rankmap__bit_length(uint64_t value);
 void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value);
 
-/* model_sorted.c: bitmap and Elias-Fano. Words are those of the bit vector, bytes of the model. */
-size_t rankmap__bitmap_words(uint64_t range);
-size_t rankmap__bitmap_bytes(uint64_t range);
+/* model_sorted.c: bitmap and Elias-Fano. Words are those of the bit vector, bytes of the model. Ids
+ * that are far apart may need more than a size_t holds. */
+uint64_t rankmap__bitmap_words(uint64_t range);
+uint64_t rankmap__bitmap_bytes(uint64_t range);
 unsigned rankmap__ef_low_bits(uint64_t n, uint64_t range);
-size_t rankmap__ef_words(uint64_t n, uint64_t range);
-size_t rankmap__ef_bytes(uint64_t n, uint64_t range);
+uint64_t rankmap__ef_words(uint64_t n, uint64_t range);
+uint64_t rankmap__ef_bytes(uint64_t n, uint64_t range);
 size_t rankmap__sorted_words(const struct rankmap *map);
 const unsigned char *rankmap__ef_low(const struct rankmap *map);
 void rankmap__sorted_fill(struct rankmap *map, const struct ids *ids);

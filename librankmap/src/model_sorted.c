@@ -19,12 +19,12 @@ struct bits {
     size_t n_words, n_stretches;
 };
 
-static size_t stretches_of(size_t n_words)
+static uint64_t stretches_of(uint64_t n_words)
 {
     return (n_words + STRETCH_WORDS - 1) / STRETCH_WORDS;
 }
 
-static size_t vector_bytes(size_t n_words)
+static uint64_t vector_bytes(uint64_t n_words)
 {
     return 8 * n_words + (4 * (stretches_of(n_words) + 1) + 7) / 8 * 8;
 }
@@ -34,25 +34,25 @@ unsigned rankmap__ef_low_bits(uint64_t n, uint64_t range)
     return range / n == 0 ? 0 : rankmap__bit_length(range / n) - 1;
 }
 
-size_t rankmap__bitmap_words(uint64_t range)
+uint64_t rankmap__bitmap_words(uint64_t range)
 {
-    return (size_t)(range / 64 + 1);
+    return range / 64 + 1;
 }
 
-size_t rankmap__ef_words(uint64_t n, uint64_t range)
+uint64_t rankmap__ef_words(uint64_t n, uint64_t range)
 {
     return rankmap__bitmap_words(n + (range >> rankmap__ef_low_bits(n, range)));
 }
 
-size_t rankmap__bitmap_bytes(uint64_t range)
+uint64_t rankmap__bitmap_bytes(uint64_t range)
 {
     return 16 + vector_bytes(rankmap__bitmap_words(range));
 }
 
-size_t rankmap__ef_bytes(uint64_t n, uint64_t range)
+uint64_t rankmap__ef_bytes(uint64_t n, uint64_t range)
 {
     return 16 + vector_bytes(rankmap__ef_words(n, range)) +
-           (size_t)((n * rankmap__ef_low_bits(n, range) + 7) / 8 + 8);
+           (n * rankmap__ef_low_bits(n, range) + 7) / 8 + 8;
 }
 
 static struct bits bits_of(const struct rankmap *map)

@@ -19,12 +19,12 @@ static uint64_t low_mask(unsigned bits)
     return (UINT64_C(1) << bits) - 1;
 }
 
-static size_t packed_size(uint64_t n, unsigned bits)
+static uint64_t packed_size(uint64_t n, unsigned bits)
 {
-    return (size_t)((n * bits + 7) / 8 + PAD);
+    return (n * bits + 7) / 8 + PAD;
 }
 
-size_t rankmap__packed_bytes(uint64_t n, unsigned bits)
+uint64_t rankmap__packed_bytes(uint64_t n, unsigned bits)
 {
     return 16 + packed_size(n, bits);
 }
@@ -246,7 +246,7 @@ int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t m
                         bool ascending, size_t bytes_to_beat, struct rankmap **out)
 {
     unsigned bits = rankmap__bit_length(range), value_bits = bits, shift = 0;
-    size_t packed = rankmap__packed_bytes(ids->n, bits), best = packed;
+    uint64_t packed = rankmap__packed_bytes(ids->n, bits), best = packed;
     uint32_t kind = RANKMAP_PACKED;
     struct rankmap *map;
 
@@ -256,7 +256,7 @@ int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t m
         best = 16 + ids->n * 4;
     } else {
         if (ascending) {
-            size_t bitmap = rankmap__bitmap_bytes(range), ef = rankmap__ef_bytes(ids->n, range);
+            uint64_t bitmap = rankmap__bitmap_bytes(range), ef = rankmap__ef_bytes(ids->n, range);
 
             if (bitmap <= packed / 2) {
                 kind = RANKMAP_BITMAP;

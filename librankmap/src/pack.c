@@ -275,7 +275,7 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
 {
     uint64_t min, range = 0, *ids;
     struct ids source = {.n = in->n};
-    size_t n_words = 0;
+    uint64_t n_words = 0;
     unsigned low_bits = 0;
     int rc;
 
@@ -293,7 +293,7 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
         low_bits = form == FORM_BITMAP ? 0 : rankmap__ef_low_bits(in->n, range);
         n_words =
             form == FORM_BITMAP ? rankmap__bitmap_words(range) : rankmap__ef_words(in->n, range);
-        if (in->bytes != 16 + 8 * (uint64_t)n_words + ((uint64_t)in->n * low_bits + 7) / 8)
+        if (in->bytes != 16 + 8 * n_words + ((uint64_t)in->n * low_bits + 7) / 8)
             return RANKMAP_EFORMAT;
     }
     if (min >= RANKMAP_ID_LIMIT)

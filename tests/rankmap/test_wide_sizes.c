@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sizes that 32 bits cannot hold. A formula of few bytes can have 2^32 ranks, so a size computed
- * from their number may not wrap on a 32-bit machine. On a 64-bit machine
+ * Sizes that 32 bits cannot hold. A few ids can be far apart, and a formula of few bytes can have
+ * 2^32 ranks; so a size computed from either may not wrap on a 32-bit machine. On a 64-bit machine
  * the allocator refuses what a 32-bit machine cannot have.
  */
 #include "../heap.h"
@@ -10,6 +10,28 @@
 static struct heap heap = {.max_bytes = 1 << 20};
 static const struct rankmap_allocator allocator = {heap_realloc, heap_free, &heap};
 static const struct rankmap_opts opts = {.size = sizeof(opts), .allocator = &allocator};
+
+/* A bitmap of these ids has 2^34 words. */
+static void few_far_ids(void **state)
+{
+    static const uint64_t ids[] = {0, 7, 100, 1000, 5000, RANKMAP_ID_LIMIT - 1};
+    static const char text[] = "0,7,100,1000,5000,1099511627775";
+    unsigned char bytes[100];
+    struct rankmap *map[3];
+    ssize_t len;
+
+    assert_int_equal(rankmap_from_ids64(ids, 6, &opts, &map[0], NULL), 0);
+    assert_int_equal(rankmap_from_text(text, strlen(text), &opts, &map[1], NULL), 0);
+    len = rankmap_pack(map[0], bytes, sizeof(bytes));
+    assert_true(len > 0);
+    assert_int_equal(rankmap_unpack(bytes, (size_t)len, &opts, &map[2]), len);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kind_of(map[i]), RANKMAP_PACKED);
+        for (uint32_t r = 0; r < 6; r++)
+            assert_int_equal(rankmap_id(map[i], r), ids[r]);
+        rankmap_unref(map[i]);
+    }
+}
 
 /* Twice 2^31 sort keys. */
 static void ranks_by_node(void **state)
@@ -109,6 +131,7 @@ static void compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_far_ids),
         cmocka_unit_test(ranks_by_node),
         cmocka_unit_test(difference),
         cmocka_unit_test(union_of_all),
