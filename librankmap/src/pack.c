@@ -56,22 +56,22 @@ static unsigned value_bits(uint64_t min, uint64_t max)
     return max == min ? 1 : rankmap__bit_length(max - min);
 }
 
-static size_t low_bytes(const struct rankmap *map)
+static uint64_t low_bytes(const struct rankmap *map)
 {
-    return map->kind == RANKMAP_ELIAS_FANO ? ((size_t)map->n * map->bits + 7) / 8 : 0;
+    return map->kind == RANKMAP_ELIAS_FANO ? ((uint64_t)map->n * map->bits + 7) / 8 : 0;
 }
 
-static size_t packed_bytes(const struct rankmap *map)
+static uint64_t packed_bytes(const struct rankmap *map)
 {
     uint64_t min, max;
 
     switch (form_of(map)) {
-    case FORM_REGULAR: return HEADER_BYTES + 16 + 16 * (size_t)map->n_levels;
-    case FORM_RUNS: return HEADER_BYTES + RUN_BYTES * (size_t)map->aux;
+    case FORM_REGULAR: return HEADER_BYTES + 16 + 16 * (uint64_t)map->n_levels;
+    case FORM_RUNS: return HEADER_BYTES + RUN_BYTES * (uint64_t)map->aux;
     case FORM_PACKED:
         rankmap__exact_bounds(map, &min, &max);
         return HEADER_BYTES + 8 + ((uint64_t)map->n * value_bits(min, max) + 7) / 8;
-    default: return HEADER_BYTES + 16 + 8 * rankmap__sorted_words(map) + low_bytes(map);
+    default: return HEADER_BYTES + 16 + 8 * (uint64_t)rankmap__sorted_words(map) + low_bytes(map);
     }
 }
 
@@ -136,15 +136,16 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
 {
     unsigned char *p = buf;
     uint32_t form;
-    size_t bytes;
+    uint64_t bytes;
 
     if (!map || (!buf && cap > 0))
         return -EINVAL;
     bytes = packed_bytes(map);
+    /* A view on a 32-bit machine may pack into more than any buffer there. */
+    if (bytes > PTRDIFF_MAX || (buf && cap < bytes))
+        return RANKMAP_ENOBUF;
     if (!buf)
         return (ssize_t)bytes;
-    if (cap < bytes)
-        return RANKMAP_ENOBUF;
     form = form_of(map);
     store_u32(p, MAGIC);
     p[4] = LAYOUT_VERSION;

@@ -111,7 +111,7 @@ static void hashed_index(void **state)
     rankmap_unref(map);
 }
 
-/* These take memory from libc, which a 64-bit machine may have. */
+/* These take memory from libc, which a 64-bit machine may have, or read 2^30 ranks. */
 #if SIZE_MAX == UINT32_MAX
 /* Three arrays of 2^32/3 ids. */
 static void compared(void **state)
@@ -125,6 +125,25 @@ static void compared(void **state)
     assert_int_equal(rankmap_compare(up, down), -ENOMEM);
     rankmap_unref(down);
     rankmap_unref(up);
+}
+
+/* 40 bits a rank of a view are more than 2^32 bytes. */
+static void packed_view(void **state)
+{
+    const uint32_t n = 858993472;
+    const struct rankmap_range ranges[] = {{RANKMAP_ID_LIMIT - 1, RANKMAP_ID_LIMIT - 1, 1},
+                                           {10, n / 2 + 9, 1},
+                                           {UINT32_MAX, UINT32_MAX + UINT64_C(1) * (n / 2), 1}};
+    struct rankmap *runs, *swaps, *view;
+
+    assert_int_equal(rankmap_from_ranges(ranges, 3, NULL, &runs, NULL), 0);
+    assert_int_equal(make_block(1, 2, 2, -1, 0, rankmap_size(runs) & ~1u, NULL, &swaps), 0);
+    assert_int_equal(rankmap_compose(runs, swaps, NULL, &view), 0);
+    assert_int_equal(kind_of(view), RANKMAP_LUT_BLOCKSTRIDE);
+    assert_int_equal(rankmap_pack(view, NULL, 0), RANKMAP_ENOBUF);
+    rankmap_unref(view);
+    rankmap_unref(swaps);
+    rankmap_unref(runs);
 }
 #endif
 
@@ -140,6 +159,7 @@ int main(void)
         cmocka_unit_test(hashed_index),
 #if SIZE_MAX == UINT32_MAX
         cmocka_unit_test(compared),
+        cmocka_unit_test(packed_view),
 #endif
     };
 

@@ -396,8 +396,8 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
  * @param map  any
  * @param buf  memory for the bytes; NULL with cap 0 returns only the size
  * @param cap  bytes there
- * @return bytes of the packed map; RANKMAP_ENOBUF or -EINVAL (NULL). After an error buf is
- *         untouched
+ * @return bytes of the packed map; RANKMAP_ENOBUF, on a 32-bit machine also if the bytes exceed
+ *         SSIZE_MAX; -EINVAL (NULL). After an error buf is untouched
  *
  * MT-Safe. Allocates nothing.
  * @cost O(n) for tables
