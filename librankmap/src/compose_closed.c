@@ -76,15 +76,16 @@ static bool small_steps(const struct shape *p, uint64_t x, uint64_t g, uint32_t 
 }
 
 /* Reduces a position, possibly negative, to p's first period; *add gets the value of the whole
- * periods. */
-static uint64_t into_first_period(const struct shape *p, int64_t x, uint64_t period, int64_t *add)
+ * periods. Returns false if that overflows: a position far before p's first, as a try may have. */
+static bool into_first_period(const struct shape *p, int64_t x, uint64_t period, uint64_t *start,
+                              int64_t *add)
 {
     int64_t periods = x / (int64_t)period;
 
     if (x % (int64_t)period < 0)
         periods--;
-    *add = periods * p->level[p->n_levels - 1].stride;
-    return (uint64_t)(x - periods * (int64_t)period);
+    *start = (uint64_t)x - (uint64_t)periods * period;
+    return !__builtin_mul_overflow(periods, p->level[p->n_levels - 1].stride, add);
 }
 
 /* Composes p∘(x + s·r); x is a position of p. */
@@ -101,7 +102,8 @@ static bool affine_child(const struct shape *p, int64_t x, int64_t s, uint32_t n
         if (g < 0 && __builtin_mul_overflow(g, (int64_t)(n - 1), &reach))
             return false;
         from = x + reach;
-        start = into_first_period(p, from, period, &add);
+        if (!into_first_period(p, from, period, &start, &add))
+            return false;
         if (g == 0)
             *out = (struct shape){
                 .o = rankmap__shape_at(p, start), .n = n, .n_levels = 1, .level = {{0, 0}}};
@@ -190,7 +192,9 @@ static bool layered_child(const struct shape *p, const struct shape *c, struct s
         if (c->level[i].stride < 0)
             from += c->level[i].stride *
                     (int64_t)((i + 1 < c->n_levels ? c->level[i].count : c_top) - 1);
-    start = x = into_first_period(p, from, period, &add);
+    if (!into_first_period(p, from, period, &start, &add))
+        return false;
+    x = start;
     for (uint32_t i = 0; i + 1 < p->n_levels; i++) {
         w.used[i] = x % p->level[i].count;
         x /= p->level[i].count;

@@ -135,9 +135,25 @@ static void run(void)
     }
 }
 
+/* Blocks so far apart that a stride of 3, written as a period less 2^25 - 3, begins at an id that
+ * 64 bits cannot hold. UBSan reports the overflow. */
+static void check_far_blocks(void)
+{
+    const struct shape p = {.n = UINT32_C(1) << 26,
+                            .n_levels = 2,
+                            .level = {{1, UINT64_C(1) << 25}, {INT64_C(3) << 38, 0}}};
+    const struct shape c = {.n = UINT32_C(1) << 24, .n_levels = 1, .level = {{3, 0}}};
+    struct shape out;
+
+    CHECK(rankmap__closure(&p, &c, &out) == 0);
+}
+
 int main(int argc, char **argv)
 {
-    int status = run_cases(argc, argv, run);
+    int status;
+
+    check_far_blocks();
+    status = run_cases(argc, argv, run);
 
     printf("%" PRIu64 " pairs; affine children %" PRIu64 ", closed %" PRIu64
            "; children of levels %" PRIu64 ", closed %" PRIu64 "\n",
