@@ -68,7 +68,7 @@ int shmht_get_wait(const struct shmht_reader *r, const void *key, size_t key_len
 {
     const struct shmht__header *h = shmht__header_of(r);
     uint64_t deadline_ns = 0;
-    int rc;
+    int rc, slept = 0;
 
     for (;;) {
         uint32_t seen = atomic_load_explicit(&h->wakes, memory_order_acquire);
@@ -78,10 +78,11 @@ int shmht_get_wait(const struct shmht_reader *r, const void *key, size_t key_len
             return rc;
         if (atomic_load_explicit(&h->superseded, memory_order_acquire) != 0)
             return SHMHT_ESTALE;
+        /* A timeout ends the wait after one more look: the writer may have put without a wake. */
+        if (slept < 0)
+            return slept;
         if (timeout_ns >= 0 && deadline_ns == 0)
             deadline_ns = clock_ns() + (uint64_t)timeout_ns;
-        rc = futex_wait(&h->wakes, seen, timeout_ns >= 0 ? &deadline_ns : NULL);
-        if (rc < 0)
-            return rc;
+        slept = futex_wait(&h->wakes, seen, timeout_ns >= 0 ? &deadline_ns : NULL);
     }
 }

@@ -169,6 +169,25 @@ static void check_signals(void)
     shmht_writer_destroy(w);
 }
 
+/* A wait that times out still finds a key that was put without a wake. */
+static void check_put_without_wake(void)
+{
+    struct shmht_writer *w = create();
+    pid_t pid = fork_checked();
+
+    if (pid == 0) {
+        struct shmht_reader *r = attach(shmht_writer_share(w, NULL));
+        struct shmht_bytes value;
+
+        CHECK(shmht_get_wait(r, "key", 3, 2 * SECOND_NS, &value) == 0 && value.len == 5);
+        _exit(0);
+    }
+    await_sleep(pid);
+    CHECK(shmht_put(w, "key", 3, "value", 5) == 0);
+    join(pid);
+    shmht_writer_destroy(w);
+}
+
 /* A compaction ends the waits in the old table. */
 static void check_compaction(void)
 {
@@ -249,6 +268,7 @@ int main(void)
     check_sleepers(0);
     if (geteuid() == 0)
         check_sleepers(65534);
+    check_put_without_wake();
     check_compaction();
     check_rounds();
     return 0;
