@@ -85,7 +85,7 @@ struct asymreg_ibv_opts {
     /** connections accepted at a time; 0: 4096; further ones time out. An initiator that was killed
      * counts until this side closes */
     uint32_t max_peers;
-    uint32_t reserved;  /**< 0 */
+    uint32_t reserved; /**< 0 */
 };
 
 /**
