@@ -324,7 +324,8 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * If the transport maps the table, or reports the stale handle (see "Which table is used" at the
  * head of this file), operations that peers begin after the return are refused. Otherwise they are
  * refused once the peer has refreshed its copy. For operations in flight see "Guarantees" there.
- * The call does not access the memory itself.
+ * The call does not access the memory itself. If an operation of this context has the memory as its
+ * buffer, complete it first: over libasymreg-ibv it may end with ASYMREG_EFAULT.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
