@@ -428,16 +428,21 @@ static void busy_diag(void *ctx, const struct pmiwire_peer *who, int code, const
         (void)pmiwire_server_job_remove(b->h.s, 0);
 }
 
-static void busy_start(struct busy *b, uint32_t n)
+static void busy_init(struct busy *b)
 {
-    uint32_t i;
-
     memset(b, 0, sizeof(*b));
     h_init(&b->h);
     b->h.ops.ready = busy_ready;
     b->h.ops.diag = busy_diag;
     b->h.ops.state = NULL;
     b->h.opts.ctx = b;
+}
+
+static void busy_start(struct busy *b, uint32_t n)
+{
+    uint32_t i;
+
+    busy_init(b);
     h_start(&b->h, n);
     for (i = 0; i < n; i++)
         init2(&b->h, (int)i);
@@ -486,6 +491,24 @@ static void test_acting_callbacks(void **state)
     assert_string_equal(hear(&b.h, 0), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
     assert_string_equal(hear(&b.h, 1), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
     h_stop(&b.h);
+}
+
+/* A client repeats initack and does not read; diag() closes it while one of the answer's four lines
+ * is written. */
+static void test_initack_without_reading(void **state)
+{
+    for (size_t room = 100; room < 200; room++) {
+        struct busy b;
+
+        busy_init(&b);
+        b.h.opts.max_out_bytes = room;
+        h_start(&b.h, 1);
+        b.close_on_diag = 1;
+        for (int i = 0; i < 100 && b.h.c[0]; i++)
+            (void)say(&b.h, 0, "cmd=initack pmiid=0\n");
+        assert_null(b.h.c[0]);
+        h_stop(&b.h);
+    }
 }
 
 /* put() brings further input of the connection that is being served. */
@@ -850,7 +873,7 @@ int main(void)
         cmocka_unit_test(test_acting_callbacks), cmocka_unit_test(test_input_in_callback),
         cmocka_unit_test(test_splits),           cmocka_unit_test(test_guarded_input),
         cmocka_unit_test(test_ten_thousand),     cmocka_unit_test(test_stores_at_random),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_options),          cmocka_unit_test(test_initack_without_reading),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,7 @@ static void send_set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
 static void do_initack(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
+    const struct pmiwire__job *j;
     int32_t id = -1;
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMIID, &id);
@@ -133,10 +134,11 @@ static void do_initack(const struct pmiwire__req *q)
     }
     if (!identify_rank(q, id))
         return;
+    j = c->job; /* c->job is NULL once a callback has closed the connection */
     pmiwire__reply_ok(c, q->cmd);
-    send_set_line(c, PMIWIRE_F_SIZE, c->job->n_ranks);
+    send_set_line(c, PMIWIRE_F_SIZE, j->n_ranks);
     send_set_line(c, PMIWIRE_F_RANK, c->rank);
-    send_set_line(c, PMIWIRE_F_DEBUG, c->job->debugged != 0);
+    send_set_line(c, PMIWIRE_F_DEBUG, j->debugged != 0);
 }
 
 static void do_singinit(const struct pmiwire__req *q)
