@@ -657,7 +657,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
                      size_t raw_len)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
-    struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len};
+    struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len, msg->n_fields};
     struct pmiwire_error err;
     char text[200];
     int rc;

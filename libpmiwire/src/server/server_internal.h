@@ -465,6 +465,7 @@ struct pmiwire__req {
     uint16_t cmd;
     const char *raw; /* the whole message */
     size_t raw_len;
+    uint32_t n_fields; /* of the whole message; msg has no empty names and ranks */
 };
 
 /* request.c: serve one decoded message. */

@@ -385,7 +385,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
     if (!acc->total)
         *acc = (struct pmiwire__spawn_part){.total = (uint32_t)total};
     acc->n++;
-    acc->n_fields += q->msg->n_fields;
+    acc->n_fields += q->n_fields;
     if (acc->err == 0 && acc->bytes.len + q->raw_len > s->opts.max_spawn_bytes)
         acc->err = PMIWIRE_ETOOBIG;
     if (acc->err == 0)
