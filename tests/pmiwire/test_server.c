@@ -809,6 +809,15 @@ static void test_spawn_v1(void **state)
     h_stop(&h);
 }
 
+static void hears_one_refusal(struct harness *h)
+{
+    static const char refusal[] = "cmd=spawn_result rc=-1 msg=";
+    const char *heard = hear(h, 0);
+
+    assert_memory_equal(heard, refusal, sizeof(refusal) - 1);
+    assert_ptr_equal(strchr(heard, '\n'), heard + strlen(heard) - 1);
+}
+
 static void test_spawn_v1_refused(void **state)
 {
 #define OK_BLOCK "nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n"
@@ -883,6 +892,52 @@ static void test_spawn_v1_refused(void **state)
     h_stop(&h);
 }
 
+/* A request with a malformed message, too, gets one answer, at its end. */
+static void test_spawn_v1_malformed(void **state)
+{
+    static const char *const bad[] = {
+        "execname=\n",
+        "execname=c\ninfo_key_0=\n",
+        "execname=c\nx=1\nx=1\nx=1\nx=1\nx=1\nx=1\nx=1\n", /* too many fields */
+        "execname=c\nno value\n",
+        "nprocs=1\n", /* twice */
+    };
+    struct harness h;
+    char text[200];
+
+    h_init(&h);
+    h.opts.max_fields = 10;
+    h.done_inside = 1;
+    h_start(&h, 1);
+    init1(&h, 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        for (int at = 1; at <= 3; at++) {
+            for (int part = 1; part <= 3; part++) {
+                snprintf(text, sizeof(text), BLOCK("totspawns=3\nspawnssofar=%d\nnprocs=1\n%s"),
+                         part, part == at ? bad[i] : "execname=c\n");
+                assert_int_equal(say(&h, 0, text), 0);
+                if (part < 3)
+                    expect(&h, 0, "");
+            }
+            assert_int_equal(h.token, 0);
+            hears_one_refusal(&h);
+            ask(&h, 0, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+        }
+    /* without numbers it is answered at once */
+    assert_int_equal(say(&h, 0, BLOCK("execname=c\nno value\n")), 0);
+    hears_one_refusal(&h);
+    /* and the connection continues */
+    ask(&h, 0, BLOCK(OK_BLOCK), "cmd=spawn_result rc=0 jobid=kid errcodes=0\n");
+    h_stop(&h);
+
+    /* before init each message is answered */
+    h_init(&h);
+    h_start(&h, 1);
+    assert_int_equal(say(&h, 0, BLOCK("nprocs=1\nexecname=\ntotspawns=2\nspawnssofar=1\n")), 0);
+    hears_one_refusal(&h);
+    h_stop(&h);
+}
+
 static void test_spawn_v2(void **state)
 {
     static const char *const bad[] = {
@@ -951,6 +1006,7 @@ int main(void)
         cmocka_unit_test(test_all_waits),
         cmocka_unit_test(test_spawn_v1),
         cmocka_unit_test(test_spawn_v1_refused),
+        cmocka_unit_test(test_spawn_v1_malformed),
         cmocka_unit_test(test_spawn_v2),
     };
 

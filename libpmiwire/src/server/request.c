@@ -613,16 +613,18 @@ static bool keep_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 static void refuse_malformed(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg,
                              int code, uint16_t field, const char *text)
 {
+    bool answer;
+
     c->s->stats.n_bad++;
     if (++c->n_bad >= PMIWIRE__PATIENCE) {
         pmiwire__fail(c, code, "too many malformed messages");
         return;
     }
     if (cmd) {
-        if (cmd == PMIWIRE_V1_SPAWN)
-            pmiwire__spawn_drop(c);
+        answer = cmd != PMIWIRE_V1_SPAWN || pmiwire__spawn_refuse_part(c, msg, code);
         pmiwire__diag(c, code, text);
-        pmiwire__reply_error_in(c, cmd, code, field, text);
+        if (answer)
+            pmiwire__reply_error_in(c, cmd, code, field, text);
         return;
     }
     if (!pmiwire__is_name(msg->cmd, 0)) {

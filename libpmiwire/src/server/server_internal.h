@@ -513,6 +513,9 @@ void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value)
 
 /* spawn.c */
 void pmiwire__do_spawn_v1(const struct pmiwire__req *q);
+/* Counts a malformed message of a PMI-1 request. Returns true if it needs an answer now: it is the
+ * last one, its numbers cannot be read or do not fit, or the client has not sent init. */
+bool pmiwire__spawn_refuse_part(struct pmiwire_conn *c, const struct pmiwire_msg *msg, int code);
 void pmiwire__do_spawn_v2(const struct pmiwire__req *q);
 
 #endif /* PMIWIRE_SERVER_INTERNAL_H */

@@ -359,13 +359,44 @@ static void finish_spawn_v1(const struct pmiwire__req *q)
 }
 
 /* Returns whether this message continues the request in progress, or begins one. */
-static bool part_fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
+static bool part_fits(const struct pmiwire__spawn_part *acc, int32_t total, int32_t sofar)
 {
-    const struct pmiwire__spawn_part *acc = &q->c->spawn;
-
     if (total < 1 || sofar < 1 || sofar > total)
         return false;
     return acc->total ? (uint32_t)total == acc->total && (uint32_t)sofar == acc->n + 1 : sofar == 1;
+}
+
+/* Counts a message of a request. Returns false, and drops the request, if the message is out of
+ * step. */
+static bool count_part(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
+{
+    struct pmiwire__spawn_part *acc = &c->spawn;
+    int32_t total = 0, sofar = 0;
+
+    (void)pmiwire_msg_int(msg, PMIWIRE_F_TOTSPAWNS, &total);
+    (void)pmiwire_msg_int(msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
+    if (!part_fits(acc, total, sofar)) {
+        pmiwire__spawn_drop(c);
+        return false;
+    }
+    if (!acc->total)
+        *acc = (struct pmiwire__spawn_part){.total = (uint32_t)total};
+    acc->n++;
+    return true;
+}
+
+bool pmiwire__spawn_refuse_part(struct pmiwire_conn *c, const struct pmiwire_msg *msg, int code)
+{
+    struct pmiwire__spawn_part *acc = &c->spawn;
+
+    if (c->state != PMIWIRE_CONN_INITED || !count_part(c, msg))
+        return true;
+    acc->err = code;
+    pmiwire__buf_free(&c->s->mem, &acc->bytes);
+    if (acc->n < acc->total)
+        return false;
+    pmiwire__spawn_drop(c);
+    return true;
 }
 
 void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
@@ -373,18 +404,11 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire__spawn_part *acc = &c->spawn;
-    int32_t total = 0, sofar = 0;
 
-    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_TOTSPAWNS, &total);
-    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
-    if (!part_fits(q, total, sofar)) {
-        pmiwire__spawn_drop(c);
+    if (!count_part(c, q->msg)) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "totspawns and spawnssofar are out of step");
         return;
     }
-    if (!acc->total)
-        *acc = (struct pmiwire__spawn_part){.total = (uint32_t)total};
-    acc->n++;
     acc->n_fields += q->n_fields;
     if (acc->err == 0 && acc->bytes.len + q->raw_len > s->opts.max_spawn_bytes)
         acc->err = PMIWIRE_ETOOBIG;
