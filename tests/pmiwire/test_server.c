@@ -549,6 +549,26 @@ static void test_node_attributes(void **state)
     h_stop(&h);
 }
 
+/* The answer to a put cuts its rank off: the rank that waits gets the attribute all the same. */
+static void test_node_attribute_of_slow_reader(void **state)
+{
+    const size_t answer = strlen(v2("cmd=info-putnodeattr-response;rc=0;"));
+    struct harness h;
+    const void *p;
+
+    h_init(&h);
+    h.opts.max_out_bytes = 1024;
+    h_start(&h, 2);
+    init2(&h, 0);
+    init2(&h, 1);
+    ask(&h, 0, v2("cmd=info-getnodeattr;key=k;wait=TRUE;"), "");
+    while (pmiwire_conn_output(h.c[1], &p) + answer <= 1024)
+        assert_int_equal(say(&h, 1, v2("cmd=info-putnodeattr;key=other;value=1;")), 0);
+    assert_int_equal(say(&h, 1, v2("cmd=info-putnodeattr;key=k;value=2;")), PMIWIRE_ESLOW);
+    expect(&h, 0, v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=2;"));
+    h_stop(&h);
+}
+
 /* ---- names ---- */
 
 static void test_names(void **state)
@@ -999,6 +1019,7 @@ int main(void)
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_node_attributes),
+        cmocka_unit_test(test_node_attribute_of_slow_reader),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_outside_store),
         cmocka_unit_test(test_outside_names),

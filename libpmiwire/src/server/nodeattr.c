@@ -111,6 +111,6 @@ void pmiwire__do_putnodeattr(const struct pmiwire__req *q)
         pmiwire__refuse(q->c, q->cmd, rc, rc == -ENOMEM ? "no room for this attribute" : NULL);
         return;
     }
+    wake_attr_waiters(j, key); /* first: the answer may cut this rank off, which ends waits */
     pmiwire__reply_ok(q->c, q->cmd);
-    wake_attr_waiters(j, key);
 }
