@@ -656,6 +656,72 @@ static void a_limit_on_memory(void **state)
     }
 }
 
+enum { WEAK = 1 };
+
+/* Four ranks, one a node; node WEAK has less memory, and its rank puts SPARSE pairs until that is
+ * full. */
+static void start_full(struct world *w, uint32_t design)
+{
+    struct pmiwire_exchange_opts o = {.design = design, .arity = 2};
+    static char text[1000];
+    uint32_t n = 0;
+    char key[16];
+
+    memset(text, 't', sizeof(text));
+    w_init(w, 4, 4, BLOCK, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct pmiwire_exchange_opts own = o;
+
+        own.max_bytes = i == WEAK ? 40000 : 0;
+        assert_int_equal(w_create(w, i, &own), 0);
+    }
+    for (size_t len = sizeof(text); len >= 40; len /= 5)
+        do
+            snprintf(key, sizeof(key), "k%u", n++);
+        while (pmiwire_exchange_put(w->nodes[WEAK].x, WEAK, str(key),
+                                    (struct pmiwire_str){text, len}, PMIWIRE_HINT_SPARSE) == 0);
+    w_run(w);
+}
+
+/* A value that a full node has asked for ends the node's Gets with -ENOMEM. The node passes it on,
+ * and nothing else ends. */
+static void an_answer_beyond_the_limit(void **state)
+{
+    static const char value[] = "123456789012345678901234567890123456789012345678901234567890";
+
+    for (uint32_t design = 0; design < 3; design++) {
+        uint64_t own[2], other[2];
+        char key[16] = "r";
+        struct world w;
+
+        start_full(&w, design);
+        while (design == PMIWIRE_DESIGN_DKVS &&
+               pmiwire__hash(w.nodes[0].x->owner_key, str(key)) % 4 != 0)
+            key[0]++;
+        w_put(&w, 0, key, value, PMIWIRE_HINT_SPARSE);
+        w_run(&w);
+        for (uint32_t i = 0; i < 2; i++) {
+            own[i] = w_get(&w, WEAK, key, 0, i ? PMIWIRE_GET_WAIT : PMIWIRE_GET_REMOTE);
+            other[i] = w_get(&w, 3, key, 0, i ? PMIWIRE_GET_WAIT : PMIWIRE_GET_REMOTE);
+            assert_true(w.gets[own[i]].pending);
+        }
+        w_run_but(&w, 0, WEAK); /* in a TREE node 3 asks node WEAK */
+        w_run(&w);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_true(w.gets[own[i]].ended);
+            assert_int_equal(w.gets[own[i]].rc, -ENOMEM);
+            w_expect(&w, other[i], value);
+        }
+        w_fence(&w);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(w.nodes[i].n_failed, 0);
+            assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 1);
+        }
+        assert_true(w_stats(&w, WEAK).peak_bytes <= 40000);
+        w_fini(&w);
+    }
+}
+
 /* A key put repeatedly, longer and shorter, does not grow the store. */
 static void updates_do_not_pile_up(void **state)
 {
@@ -684,11 +750,17 @@ static void updates_do_not_pile_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),
-        cmocka_unit_test(made_up_frames),         cmocka_unit_test(answers_nobody_asked_for),
-        cmocka_unit_test(a_limit_that_lies),      cmocka_unit_test(an_allgather_that_lies),
-        cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
-        cmocka_unit_test(updates_do_not_pile_up), cmocka_unit_test(padded_records),
+        cmocka_unit_test(frames_out_of_order),
+        cmocka_unit_test(replayed_frames),
+        cmocka_unit_test(made_up_frames),
+        cmocka_unit_test(answers_nobody_asked_for),
+        cmocka_unit_test(a_limit_that_lies),
+        cmocka_unit_test(an_allgather_that_lies),
+        cmocka_unit_test(every_allocation_fails),
+        cmocka_unit_test(a_limit_on_memory),
+        cmocka_unit_test(an_answer_beyond_the_limit),
+        cmocka_unit_test(updates_do_not_pile_up),
+        cmocka_unit_test(padded_records),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

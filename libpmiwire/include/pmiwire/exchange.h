@@ -158,7 +158,8 @@ struct pmiwire_exchange_ops {
      * @param token  of the Get
      * @param rc     0; PMIWIRE_ENOENT: no such key, or for PMIWIRE_GET_WAIT: every rank that could
      *               put it is gone (pmiwire_exchange_get_culprit() returns one); PMIWIRE_ETIME:
-     *               opts.wait_ns has passed; or the reason why the exchange failed
+     *               opts.wait_ns has passed; -ENOMEM: no memory for the value that has come (also
+     *               for max_bytes); or the reason why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
@@ -250,8 +251,8 @@ struct pmiwire_exchange_opts {
     uint32_t flags;           /**< PMIWIRE_EXCHANGE_FENCE_FREE */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
     /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A request of a rank that would
-     * exceed it is refused. A Fence or an Allgather may exceed it: the nodes that put the pairs
-     * have accepted them. Of this node */
+     * exceed it is refused, and a Get ends with -ENOMEM if its value would. A Fence or an Allgather
+     * may exceed it: the nodes that put the pairs have accepted them. Of this node */
     size_t max_bytes;
     /** an unanswered Get ends with PMIWIRE_ETIME after this time; 0: never. Of this node */
     uint64_t wait_ns;

@@ -180,6 +180,31 @@ static void serve_without_value(struct pmiwire_exchange *x, uint32_t e, uint32_t
     pmiwire__key_tidy(x, e);
 }
 
+/* Serves the waiters after a value has come that this node has no memory to keep: passes it on, and
+ * ends the Gets of this node. */
+static void serve_without_memory(struct pmiwire_exchange *x, uint32_t e,
+                                 const struct pmiwire__record *rec, uint32_t stamp)
+{
+    struct pmiwire__keys *s = &x->store;
+    uint32_t w = pmiwire__waiters_take(x, e), next;
+
+    for (; w != PMIWIRE__NONE; w = next) {
+        struct pmiwire__waiter *waiter = &s->waiters[w];
+
+        next = waiter->next;
+        if (waiter->seq > stamp) {
+            pmiwire__waiter_keep(x, e, w);
+        } else if (waiter->remote) {
+            send_answer(x, (uint32_t)waiter->token, rec->key, &rec->value, stamp, waiter->wait);
+            pmiwire__waiter_free(x, w);
+        } else {
+            pmiwire__waiter_due(x, w, -ENOMEM);
+        }
+    }
+    pmiwire__requests_send(x, e);
+    pmiwire__key_tidy(x, e);
+}
+
 /* ---- Put ---- */
 
 static int check_pair(const struct pmiwire_exchange *x, struct pmiwire_str key,
@@ -658,18 +683,17 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
     e = pmiwire__key_find(x, home, rec.key);
     if (e == PMIWIRE__NONE || !(pmiwire__key_at(x, e)->flags & asked_bit(f->flags)))
         return 0; /* no Get waits any more */
-    if (f->flags & PMIWIRE__FRAME_FOUND) {
-        if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0)
-            return -ENOMEM;
-        pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
+    pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
+    if (!(f->flags & PMIWIRE__FRAME_FOUND)) {
+        serve_without_value(x, e, f->seq);
+    } else if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0) {
+        serve_without_memory(x, e, &rec, f->seq);
+    } else {
         if (!(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
             pmiwire__key_at(x, e)->stamp <= f->seq)
             pmiwire__key_set(x, e, rec.value, f->seq);
         pmiwire__key_mark_copy(x, e);
         serve_waiters(x, e);
-    } else {
-        pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
-        serve_without_value(x, e, f->seq);
     }
     return 0;
 }
