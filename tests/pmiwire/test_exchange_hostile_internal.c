@@ -656,7 +656,7 @@ static void a_limit_on_memory(void **state)
     }
 }
 
-enum { WEAK = 1 };
+enum { WEAK = 1, LONG = 50000 };
 
 /* Four ranks, one a node; node WEAK has less memory, and its rank puts SPARSE pairs until that is
  * full. */
@@ -722,6 +722,29 @@ static void an_answer_beyond_the_limit(void **state)
     }
 }
 
+/* A full node takes its neighbours' values of a Ring. */
+static void a_ring_beyond_the_limit(void **state)
+{
+    static char text[LONG];
+    struct world w;
+
+    memset(text, 't', sizeof(text));
+    start_full(&w, 0);
+    for (uint32_t r = 0; r < 4; r++) {
+        const struct pmiwire_str value = {text, r == WEAK ? 1 : sizeof(text)};
+
+        assert_int_equal(pmiwire_exchange_ring(w.nodes[r].x, (int32_t)r, value, value), 0);
+    }
+    w_run(&w);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(w.nodes[r].n_failed, 0);
+        assert_int_equal(w.rings[r].n, 1);
+        assert_int_equal(w.rings[r].rc, 0);
+        assert_int_equal(w.rings[r].place, r);
+    }
+    w_fini(&w);
+}
+
 /* A key put repeatedly, longer and shorter, does not grow the store. */
 static void updates_do_not_pile_up(void **state)
 {
@@ -759,6 +782,7 @@ int main(void)
         cmocka_unit_test(every_allocation_fails),
         cmocka_unit_test(a_limit_on_memory),
         cmocka_unit_test(an_answer_beyond_the_limit),
+        cmocka_unit_test(a_ring_beyond_the_limit),
         cmocka_unit_test(updates_do_not_pile_up),
         cmocka_unit_test(padded_records),
     };

@@ -251,8 +251,9 @@ struct pmiwire_exchange_opts {
     uint32_t flags;           /**< PMIWIRE_EXCHANGE_FENCE_FREE */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
     /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A request of a rank that would
-     * exceed it is refused, and a Get ends with -ENOMEM if its value would. A Fence or an Allgather
-     * may exceed it: the nodes that put the pairs have accepted them. Of this node */
+     * exceed it is refused, and a Get ends with -ENOMEM if its value would. A Fence, an
+     * Allgather or a Ring may exceed it: the nodes that sent the values have accepted them. Of this
+     * node */
     size_t max_bytes;
     /** an unanswered Get ends with PMIWIRE_ETIME after this time; 0: never. Of this node */
     uint64_t wait_ns;

@@ -225,8 +225,11 @@ int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
         return 0;
     }
     b = &side->value[f->seq & 1];
-    if (pmiwire__buf_room(&x->mem, b, n) != 0)
-        return -ENOMEM;
+    x->mem.no_max = true; /* the node that has sent the value has checked its limit */
+    rc = pmiwire__buf_room(&x->mem, b, n);
+    x->mem.no_max = false;
+    if (rc != 0)
+        return rc;
     pmiwire__buf_add(b, p + sizeof(struct prefix), n - sizeof(struct prefix));
     side->here[f->seq & 1] = true;
     ring_try_complete(x);
