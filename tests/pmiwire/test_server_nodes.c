@@ -691,6 +691,108 @@ static void test_exchange_limit(void **state)
     cl_exchange_bytes = 0;
 }
 
+/* ---- puts that the exchange refuses ---- */
+
+static bool is_stored(const char *key)
+{
+    struct pmiwire_str found;
+
+    return pmiwire_server_get(k.cl.servers[0], 0, str(key), &found) == 0;
+}
+
+/* The launcher's put is not stored if the exchange refuses it. */
+static void test_refused_server_put(void **state)
+{
+    static char text[PMIWIRE_EXCHANGE_MIN_FRAME_BYTES];
+    const struct pmiwire_server_opts opts = {.vallen_max = sizeof(text) + 1};
+    char key[16];
+    int rc;
+
+    memset(text, 'v', sizeof(text) - 1);
+    cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
+    cl_exchange_bytes = 20000;
+    memset(&k, 0, sizeof(k));
+    k.n = 2;
+    cl_start(&k.cl, 2, k.n, CYCLIC, 0, &opts, NULL);
+    cl_frame_bytes = 0;
+    cl_exchange_bytes = 0;
+    /* frames cannot carry it */
+    assert_int_equal(pmiwire_server_put(k.cl.servers[0], 0, str("long"), str(text)),
+                     PMIWIRE_EVALLEN);
+    assert_false(is_stored("long"));
+    /* max_exchange_bytes */
+    for (uint32_t i = 0;; i++) {
+        assert_true(i < 20000);
+        snprintf(key, sizeof(key), "k%u", i);
+        rc = pmiwire_server_put(k.cl.servers[0], 0, str(key), str("value"));
+        assert_true(is_stored(key) == (rc == 0));
+        if (rc != 0)
+            break;
+    }
+    assert_int_equal(rc, -ENOMEM);
+    /* the exchange has failed */
+    assert_int_equal(pmiwire_server_node_lost(k.cl.servers[0], 0, cl_number(1)), 0);
+    assert_int_equal(pmiwire_server_put(k.cl.servers[0], 0, str("late"), str("value")),
+                     PMIWIRE_ELOST);
+    assert_false(is_stored("late"));
+    r_stop(&k);
+}
+
+/* On one node frames limit a pair only while a Get waits; what is refused then is not stored. */
+static void test_long_pair_and_a_wait(void **state)
+{
+    static char text[PMIWIRE_EXCHANGE_MIN_FRAME_BYTES];
+    const struct pmiwire_server_opts opts = {.vallen_max = sizeof(text) + 1};
+
+    memset(text, 'v', sizeof(text) - 1);
+    cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
+    memset(&k, 0, sizeof(k));
+    k.n = 2;
+    cl_start(&k.cl, 1, k.n, CYCLIC, 0, &opts, NULL);
+    cl_frame_bytes = 0;
+    connect_all();
+    r_enter(&k, 1, GET, 0, 0);
+    assert_int_equal(pmiwire_server_put(k.cl.servers[0], 0, str("k0.0"), str(text)),
+                     PMIWIRE_EVALLEN);
+    assert_false(is_stored("k0.0"));
+    assert_int_equal(pmiwire_server_put(k.cl.servers[0], 0, str("k0.0"), str("v")), 0);
+    assert_string_equal(r_hear(&k, 1), "cmd=get result rc=0 value=v\n");
+    assert_int_equal(pmiwire_server_put(k.cl.servers[0], 0, str("long"), str(text)), 0);
+    r_stop(&k);
+}
+
+/* Each allocation of a put fails in turn: a put that is refused is not stored. */
+static void test_put_without_memory(void **state)
+{
+    static char request[1000];
+    uint32_t n_refused = 0;
+    long fail_at = 0;
+    bool done;
+
+    snprintf(request, sizeof(request), "cmd=put key=k value=%0500d\n", 1);
+    do {
+        struct heap heap = {0};
+        const struct pmiwire_allocator a = {heap_realloc, heap_free, &heap};
+        const struct pmiwire_server_opts opts = {.allocator = &a};
+
+        memset(&k, 0, sizeof(k));
+        k.n = 2;
+        cl_start(&k.cl, 2, k.n, CYCLIC, 0, &opts, NULL);
+        connect_all();
+        r_say(&k, 0, "cmd=put\n"); /* the output grows to hold an error */
+        (void)r_hear(&k, 0);
+        heap.n_calls = 0;
+        heap.fail_at = ++fail_at;
+        r_say(&k, 0, request);
+        done = heap.n_calls < fail_at;
+        assert_true(is_stored("k") == (r_rc(r_hear(&k, 0)) == 0));
+        n_refused += !is_stored("k");
+        r_stop(&k);
+        assert_int_equal(heap.n_live, 0);
+    } while (!done && fail_at < 100);
+    assert_true(done && n_refused > 2);
+}
+
 /* A full link: the Fence waits for it, and other requests do not. */
 static bool enough;
 static uint32_t n_sent;
@@ -865,6 +967,9 @@ int main(void)
         cmocka_unit_test(test_kvs_limit),
         cmocka_unit_test(test_exchange_limit),
         cmocka_unit_test(test_wait_ns),
+        cmocka_unit_test(test_refused_server_put),
+        cmocka_unit_test(test_long_pair_and_a_wait),
+        cmocka_unit_test(test_put_without_memory),
         cmocka_unit_test(test_link_ready),
         cmocka_unit_test(test_gather_blocks),
         cmocka_unit_test(test_removed_inside),

@@ -317,6 +317,8 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
 
     if (!j)
         return PMIWIRE_ENOENT;
+    if (rc == 0 && !s->ops.put)
+        rc = pmiwire__forward_reserve(j, key, value);
     if (rc == 0)
         rc = pmiwire__store(s, j, &j->kvs, key, value);
     if (rc != 0 || s->ops.put)

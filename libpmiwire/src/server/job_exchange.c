@@ -269,8 +269,6 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
 static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                        struct pmiwire_str value)
 {
-    if (j->all_here)
-        return 0;
     if (key.len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES)
         return PMIWIRE_EKEYLEN;
     return value.len >= PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
@@ -293,6 +291,23 @@ static int note_limit(struct pmiwire__job *j, int rc)
     return rc;
 }
 
+int pmiwire__forward_reserve(struct pmiwire__job *j, struct pmiwire_str key,
+                             struct pmiwire_str value)
+{
+    struct pmiwire_server *s = j->s;
+    int rc;
+
+    if (exchange_needs_none(j))
+        return 0;
+    rc = check_frame(j, key, value);
+    if (rc != 0)
+        return rc;
+    s->value.len = 0;
+    if (pmiwire__buf_room(&s->mem, &s->value, value.len + 1) != 0)
+        return -ENOMEM;
+    return note_limit(j, pmiwire__exchange_reserve(j->x, key, value.len + 1));
+}
+
 int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_str value,
                  uint32_t hint)
 {
@@ -300,18 +315,14 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
     struct pmiwire_server *s = c->s;
     struct pmiwire_peer who;
     struct pmiwire_str old;
-    int rc = check_frame(j, key, value);
+    int rc;
 
-    if (rc != 0)
-        return rc;
     /* A key that a Fence has brought stays DENSE. */
     if (hint == PMIWIRE_HINT_SPARSE && !j->all_here && !pmiwire__find(j, key, &old))
         return pmiwire__forward_put(j, c->rank, key, value, hint);
-    if (!exchange_needs_none(j)) { /* first, so that a pair that it refuses is not stored */
-        rc = note_limit(j, pmiwire__exchange_reserve(j->x, key, value.len + 1));
-        if (rc != 0)
-            return rc;
-    }
+    rc = pmiwire__forward_reserve(j, key, value);
+    if (rc != 0)
+        return rc;
     if (s->ops.put) {
         pmiwire__peer(c, &who);
         rc = s->ops.put(s->opts.ctx, &who, key, value);

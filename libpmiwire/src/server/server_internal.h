@@ -343,6 +343,10 @@ bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct 
 /* Puts a pair on behalf of a client. */
 int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_str value,
                  uint32_t hint);
+/* Checks that the exchange will take a DENSE pair, and reserves its memory, so that a pair that it
+ * refuses is not stored. */
+int pmiwire__forward_reserve(struct pmiwire__job *j, struct pmiwire_str key,
+                             struct pmiwire_str value);
 /* Passes a pair to the exchange: after the store has it, or, for a SPARSE key, as its only
  * store. */
 int pmiwire__forward_put(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
