@@ -318,6 +318,37 @@ static void a_late_answer_on_the_way(void **state)
     w_fini(&w);
 }
 
+/* Two such answers are late at node 3: one to its own request, and one to a last request that it
+ * has forwarded for node 7 meanwhile. Neither counts. */
+static void two_late_answers(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    struct world w;
+    uint64_t t, early, child;
+
+    w_init(&w, 8, 16, CYCLIC, 11);
+    w_start(&w, &o);
+    early = w_get(&w, 3, "key", 2, PMIWIRE_GET_REMOTE);
+    w_run_but(&w, 0, 3);
+    w_gone(&w, 15); /* of node 7, which has no other source to wait for */
+    child = w_get(&w, 7, "key", 15, PMIWIRE_GET_WAIT);
+    w_run_but(&w, 0, 3);
+    expect_none(&w, child);
+    t = w_get(&w, 3, "key", 2, PMIWIRE_GET_WAIT);
+    w_run_but(&w, 0, 3);
+    w_put(&w, 2, "key", "v", PMIWIRE_HINT_SPARSE);
+    w_gone(&w, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        w_tick(&w, clock_ += 1000);
+        w_run_but(&w, 0, 3);
+    }
+    assert_true(w.gets[early].pending && w.gets[t].pending);
+    w_run(&w);
+    expect_none(&w, early);
+    w_expect(&w, t, "v");
+    w_fini(&w);
+}
+
 /* Puts that are not acknowledged may be anywhere: in DKVS with FENCE_FREE only time ends a Get. */
 static void without_acknowledgements(void **state)
 {
@@ -496,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_put_that_is_late),
         cmocka_unit_test(an_answer_that_is_late),
         cmocka_unit_test(a_late_answer_on_the_way),
+        cmocka_unit_test(two_late_answers),
         cmocka_unit_test(without_acknowledgements),
         cmocka_unit_test(its_own),
         cmocka_unit_test(many_wait),

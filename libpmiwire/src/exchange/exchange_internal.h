@@ -79,10 +79,10 @@ struct pmiwire__run {
 enum { /* flags of an entry */
        PMIWIRE__KEY_USED = 1,
        PMIWIRE__KEY_VALUE = 2,
-       PMIWIRE__KEY_ASKED = 4,       /* a GET_REMOTE request is in flight */
+       PMIWIRE__KEY_ASKED = 4,       /* GET_REMOTE requests are in flight */
        PMIWIRE__KEY_ASKED_WAIT = 8,  /* a GET_WAIT request is in flight */
        PMIWIRE__KEY_COPY = 16,       /* on the list of copies, dropped at a Fence */
-       PMIWIRE__KEY_ASKED_FRESH = 32 /* the request in flight replaces the GET_WAIT request */
+       PMIWIRE__KEY_ASKED_FRESH = 32 /* one of them replaces the GET_WAIT request */
 };
 
 struct pmiwire__key {
@@ -97,6 +97,7 @@ struct pmiwire__key {
     uint32_t prev, next; /* on the list of entries with waiters */
     uint32_t next_copy;  /* on the list of copies, or of free entries */
     uint32_t pins;       /* waiters whose pending results are this entry's value */
+    uint32_t n_asked;    /* requests in flight without WAIT; not 0 while KEY_ASKED is set */
     uint16_t flags;
 };
 
@@ -112,7 +113,7 @@ struct pmiwire__waiter {
     bool remote, wait;
     bool named; /* only `needs` may put it */
     bool fresh; /* no rank is left to put the key: ask the home a last time */
-    bool stale; /* the request in flight was sent before that */
+    bool stale; /* requests in flight were sent before that */
 };
 
 struct pmiwire__keys {

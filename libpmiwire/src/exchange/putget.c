@@ -73,6 +73,7 @@ static void send_request(struct pmiwire_exchange *x, uint32_t e, const char *nod
     iov[n++] = (struct iovec){&me, sizeof(me)};
     iov[n++] = (struct iovec){(void *)(uintptr_t)key.ptr, key.len};
     entry->flags |= asked_bit(flags);
+    entry->n_asked += !(flags & PMIWIRE__FRAME_WAIT);
     if (flags & PMIWIRE__FRAME_FRESH)
         entry->flags |= PMIWIRE__KEY_ASKED_FRESH;
     pmiwire__send(x, to, &f, iov, n);
@@ -160,6 +161,7 @@ static void serve_waiters(struct pmiwire_exchange *x, uint32_t e)
 static void serve_without_value(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
 {
     struct pmiwire__keys *s = &x->store;
+    const bool in_flight = pmiwire__key_at(x, e)->n_asked > 0;
     uint32_t w = pmiwire__waiters_take(x, e), next;
 
     for (; w != PMIWIRE__NONE; w = next) {
@@ -167,7 +169,7 @@ static void serve_without_value(struct pmiwire_exchange *x, uint32_t e, uint32_t
 
         next = waiter->next;
         if (waiter->wait || waiter->stale || waiter->seq > stamp) {
-            waiter->stale = false;
+            waiter->stale = waiter->stale && in_flight;
             pmiwire__waiter_keep(x, e, w);
         } else if (waiter->remote) {
             send_answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), NULL, stamp, false);
@@ -663,12 +665,18 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
     return 0;
 }
 
-/* Returns the entry's flags that an answer clears. */
-static uint16_t ended_bits(const struct pmiwire_exchange *x, uint32_t e, uint8_t flags)
+/* Counts an answer. The last one clears the flags of the requests that were in flight. */
+static void count_answer(struct pmiwire__key *entry, uint8_t flags)
 {
-    if ((flags & PMIWIRE__FRAME_WAIT) || !(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_ASKED_FRESH))
-        return asked_bit(flags);
-    return PMIWIRE__KEY_ASKED | PMIWIRE__KEY_ASKED_FRESH | PMIWIRE__KEY_ASKED_WAIT;
+    uint16_t ended = asked_bit(flags);
+
+    if (!(flags & PMIWIRE__FRAME_WAIT)) {
+        if (--entry->n_asked > 0)
+            return;
+        if (entry->flags & PMIWIRE__KEY_ASKED_FRESH)
+            ended |= PMIWIRE__KEY_ASKED_FRESH | PMIWIRE__KEY_ASKED_WAIT;
+    }
+    entry->flags &= (uint16_t)~ended;
 }
 
 int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
@@ -683,7 +691,7 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
     e = pmiwire__key_find(x, home, rec.key);
     if (e == PMIWIRE__NONE || !(pmiwire__key_at(x, e)->flags & asked_bit(f->flags)))
         return 0; /* no Get waits any more */
-    pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
+    count_answer(pmiwire__key_at(x, e), f->flags);
     if (!(f->flags & PMIWIRE__FRAME_FOUND)) {
         serve_without_value(x, e, f->seq);
     } else if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0) {
