@@ -19,6 +19,16 @@ uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
     return at < win->stor_bytes ? storwin__min(STORWIN__BLOCK, win->stor_bytes - at) : 0;
 }
 
+/* Stores a block's sum. Returns whether it is another one. */
+static int store_sum(struct storwin__commit *c, uint64_t block, uint64_t sum)
+{
+    const uint64_t old = c->sums[block];
+
+    atomic_fetch_add_explicit(&c->total, sum - old, memory_order_relaxed);
+    c->sums[block] = sum;
+    return sum != old;
+}
+
 /* Recomputes the sums of a page's blocks. Returns whether any changed. */
 int storwin__resum(struct storwin_window *win, uint64_t page)
 {
@@ -27,15 +37,53 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
     const uint8_t *at = win->source;
     int differs = 0;
 
-    for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++) {
-        uint64_t sum =
-            storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b);
-
-        differs |= sum != c->sums[b];
-        atomic_fetch_add_explicit(&c->total, sum - c->sums[b], memory_order_relaxed);
-        c->sums[b] = sum;
-    }
+    for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++)
+        differs |= store_sum(
+            c, b, storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b));
     return differs;
+}
+
+/* Copies a block for a write, zeros behind it, and stores and returns the sum of the copy. */
+uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to)
+{
+    const uint64_t page = block / (win->page_bytes / STORWIN__BLOCK);
+    const size_t bytes = (size_t)storwin__block_bytes(win, block);
+    uint64_t sum;
+
+    STORWIN__IGNORE_READS(Begin);
+    memcpy(to, win->source + block * STORWIN__BLOCK, bytes);
+    STORWIN__IGNORE_READS(End);
+    memset(to + bytes, 0, (size_t)STORWIN__BLOCK - bytes);
+    sum = storwin__sum(to, bytes, block);
+    if (store_sum(win->commit, block, sum))
+        storwin__set_add(win->commit->changed, page, page + 1);
+    return sum;
+}
+
+/* Copies the blocks of pages [page, end). */
+void storwin__pages_copy(struct storwin_window *win, uint64_t page, uint64_t end, uint8_t *to)
+{
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
+
+    for (uint64_t b = page * per_page; b < storwin__min(end * per_page, win->commit->n_blocks); b++)
+        storwin__block_copy(win, b, to + (b - page * per_page) * STORWIN__BLOCK);
+}
+
+/*
+ * Gets the pages that a commit must write from copies, with the sums of the copies: [0, *first) and
+ * [*last, the end). Only sums show stores into these pages. A store that comes after the sum and is
+ * undone before the next one does not show, but the written data could contain it.
+ */
+void storwin__copied_pages(const struct storwin_window *win, uint64_t *first, uint64_t *last)
+{
+    *first = 0;
+    *last = storwin__pages(win);
+    if (!win->commit || win->commit->picture)
+        return;
+    if (win->track == STORWIN_TRACK_COMPARED)
+        *first = *last;
+    else
+        storwin__edges(win, first, last);
 }
 
 /* Marks the pages of [first, end) whose sum differs as changed. Returns whether there are any. */

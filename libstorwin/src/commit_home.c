@@ -78,8 +78,8 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     atomic_uint_least64_t *lacks = c->lacks[area];
 
     /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
-     * area. */
-    if (win->track != STORWIN_TRACK_COMPARED)
+     * area. A picture has its sums. */
+    if (win->track != STORWIN_TRACK_COMPARED && !c->picture)
         (void)storwin__compare(win, lacks, c->changed);
     storwin__set_merge(lacks, c->changed, pages);
     memset(next, 0, sizeof(*next));
@@ -89,12 +89,12 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     next->base = c->base;
     next->cap = c->cap;
     next->generation = next->home_generation = generation;
-    next->data_sum = next->home_sum = c->total;
     next->epoch = c->newest_seq + 1;
     win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);
     win->dirty = lacks; /* writing a page clears its bit */
     (void)storwin__write_pages(win, 0, pages, 0, fail);
     win->dirty = dirty;
+    next->data_sum = next->home_sum = c->total; /* with the sums of the copies that were written */
     if (fail->code < 0) /* the area is invalid: the next commit writes all of it */
         storwin__set_add(lacks, 0, pages);
     return fail->code;

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IOV_PART   1024u /* pieces of a request */
-#define READ_BYTES (UINT64_C(1) << 20)
+#define IOV_PART    1024u /* pieces of a request */
+#define READ_BYTES  (UINT64_C(1) << 20)
+#define MOST_COPIES UINT64_C(256) /* blocks that a commit holds as copies */
 
 static uint64_t journal_at(const struct storwin_window *win, const struct storwin__record *r)
 {
@@ -75,23 +76,57 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
     return n;
 }
 
-static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *tail)
+/* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer,
+ * and stores the sums of these copies in their entries. */
+static int write_blocks(struct stream *s, struct storwin__entry *entries, uint64_t n,
+                        uint8_t *buffer)
 {
-    const struct storwin__commit *c = win->commit;
-    const struct storwin__entry *entries = (const void *)(index + sizeof(struct storwin__batch));
-    struct stream s = {.win = win, .offset = journal_at(win, &c->last) + c->last.journal_bytes};
-    int rc = stream_put(&s, index, storwin__batch_index_bytes(n));
+    struct storwin_window *win = s->win;
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
+    uint64_t first, last, n_copies = 0;
+    int rc = 0;
 
+    storwin__copied_pages(win, &first, &last);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
-        const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
+        const uint64_t block = entries[i].block, page = block / per_page;
         uint8_t *at = win->source + block * STORWIN__BLOCK;
 
-        if (bytes < STORWIN__BLOCK) /* the bytes behind may not be the window's */
-            at = memcpy(tail, at, (size_t)bytes);
-        rc = stream_put(&s, at, STORWIN__BLOCK);
+        /* The bytes behind a short block may not be the window's. */
+        if (page < first || page >= last || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
+            if (n_copies == MOST_COPIES) {
+                rc = stream_flush(s);
+                n_copies = 0;
+            }
+            at = buffer + n_copies++ * STORWIN__BLOCK;
+            entries[i].sum = storwin__block_copy(win, block, at);
+        }
+        if (rc == 0)
+            rc = stream_put(s, at, STORWIN__BLOCK);
     }
+    return rc;
+}
+
+/* Writes a batch and flushes. Its data_sum and its sum are those of the blocks as written. */
+static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *buffer)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t at = journal_at(win, &c->last) + c->last.journal_bytes,
+                   index_bytes = storwin__batch_index_bytes(n);
+    struct storwin__batch *batch = (void *)index;
+    struct storwin__entry *entries = (void *)(index + sizeof(*batch));
+    struct stream s = {.win = win, .offset = at};
+    struct iovec again = {index, (size_t)index_bytes};
+    int rc = stream_put(&s, index, index_bytes), parts;
+
+    if (rc == 0)
+        rc = write_blocks(&s, entries, n, buffer);
+    parts = s.offset > at; /* one of them was the index, without the sums */
+    batch->data_sum = c->total;
+    storwin__batch_seal(batch, entries);
     if (rc == 0)
         rc = stream_flush(&s);
+    if (rc == 0 && parts)
+        rc = storwin__commit_write(win, &again, 1, at);
     if (rc == 0 && fdatasync(win->files[0].fd) < 0)
         rc = -errno;
     return rc;
@@ -106,24 +141,21 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     const uint64_t pages = storwin__set_count(c->changed, 0, storwin__pages(win));
     const uint64_t most = pages * (win->page_bytes / STORWIN__BLOCK);
     void *whole;
-    uint8_t *index =
-        storwin__blocks_alloc(win, storwin__batch_index_bytes(most) + STORWIN__BLOCK, &whole);
+    const uint64_t index_bytes = storwin__batch_index_bytes(most),
+                   copies = storwin__min(most, MOST_COPIES) * STORWIN__BLOCK;
+    uint8_t *index = storwin__blocks_alloc(win, index_bytes + copies, &whole);
     struct storwin__batch *batch = (void *)index;
-    struct storwin__entry *entries;
     uint64_t n;
     int rc;
 
     if (!index)
         return -ENOMEM;
-    entries = (void *)(index + sizeof(*batch));
-    n = fill_index(win, entries);
+    n = fill_index(win, (void *)(index + sizeof(*batch)));
     batch->epoch = c->last.epoch;
     batch->generation = generation;
     batch->n_blocks = n;
-    batch->data_sum = c->total;
     batch->prev = c->last.journal_bytes ? c->last.journal_sum : c->last.home_sum;
-    storwin__batch_seal(batch, entries);
-    rc = write_batch(win, index, n, index + storwin__batch_index_bytes(most));
+    rc = write_batch(win, index, n, index + index_bytes);
     *next = c->last;
     next->generation = batch->generation;
     next->data_sum = batch->data_sum;

@@ -104,6 +104,17 @@ static int copy_frozen(struct storwin_window *win, const struct sets *s, pid_t p
     return rc;
 }
 
+/* Stores the sums of copies: they are the commit's, and the next round compares the window with
+ * them. */
+static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *set)
+{
+    uint8_t *window = win->source;
+
+    win->source = win->commit->picture;
+    (void)storwin__compare(win, set, NULL);
+    win->source = window;
+}
+
 /* The last round, of a moment that a fork holds. What was stored into after the last scan may have
  * been stored before that moment or after it, so it remains changed; a window that is compared is
  * copied whole, and the copy tells what changed. Memory that others share cannot be held. */
@@ -127,6 +138,8 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
             }
             rc = copy_frozen(win, s, pid);
             storwin__thaw(pid);
+            if (rc == 0)
+                sum_copies(win, s->wanted);
             storwin__set_merge(s->copied, s->wanted, pages);
         }
     }
@@ -161,9 +174,11 @@ static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwi
         if (n >= pages / 4) /* few faults for many pages */
             (void)madvise(win->commit->picture, (size_t)(pages * win->page_bytes), MADV_HUGEPAGE);
         rc = storwin__check_readable(win, s->wanted, err);
-        if (rc == 0)
-            storwin__parallel((unsigned)storwin__min(n / COPY_SLICE, storwin__threads(win)),
-                              copy_slices, &job);
+        if (rc < 0)
+            return rc;
+        storwin__parallel((unsigned)storwin__min(n / COPY_SLICE, storwin__threads(win)),
+                          copy_slices, &job);
+        sum_copies(win, s->wanted);
         storwin__set_merge(s->copied, s->wanted, pages);
     }
     return rc;
@@ -186,11 +201,8 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
         (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
     if (c->picture && s.copied && s.fresh && s.wanted) {
         rc = copy_rounds(win, &s, err);
-        if (rc == 0) {
+        if (rc == 0)
             win->source = c->picture;
-            (void)storwin__compare(
-                win, storwin__set_count(s.copied, 0, pages) == pages ? NULL : c->changed, NULL);
-        }
         /* storwin__flip_pages() selected these, with all that the other area lacks. */
         if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
             storwin__set_merge(c->lacks[storwin__commit_area(c)], s.copied, pages);

@@ -270,6 +270,10 @@ int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
 void storwin__cache_repair(struct storwin_window *win, struct storwin__failure *fail);
 
+/* commit.c */
+void storwin__pages_copy(struct storwin_window *win, uint64_t page, uint64_t end, uint8_t *to);
+void storwin__copied_pages(const struct storwin_window *win, uint64_t *first, uint64_t *last);
+
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail);

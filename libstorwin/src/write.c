@@ -20,9 +20,10 @@
 #define REGION_BYTES (UINT64_C(16) << 20)
 #define LONG_BYTES   65536u /* threads: requests are direct from this length on */
 /* unchanged pages worth writing to save a request ... */
-#define GAP       15u
-#define DENSE     12u   /* ... where at least one page in this many changed */
-#define ALIGNMENT 4096u /* of direct I/O; pages are no smaller */
+#define GAP          15u
+#define DENSE        12u    /* ... where at least one page in this many changed */
+#define ALIGNMENT    4096u  /* of direct I/O; pages are no smaller */
+#define COPIED_BYTES 65536u /* longest request of copies; no page is longer */
 
 struct transfer {
     struct storwin_window *win;
@@ -33,10 +34,8 @@ struct transfer {
     uint16_t idle_tags[STORWIN__RING_DEPTH];
     unsigned n_idle;
     uint64_t first, end, per_region;
-    int merge, through; /* through: leave no data in the page cache if possible */
-    /* content of data_page and the pages after it: in the window, or in a stash */
-    const uint8_t *data;
-    uint64_t data_page;
+    int merge, through;                /* through: leave no data in the page cache if possible */
+    uint64_t window_first, window_end; /* pages outside are written from copies */
     atomic_uint_least64_t next;
     atomic_uint direct;
     pthread_mutex_t lock; /* protects the members below */
@@ -85,14 +84,13 @@ static void span_requests(struct transfer *job, uint64_t page, uint64_t end)
     job->hi = storwin__max(job->hi, end);
 }
 
-/* Writes pages [page, end) of the span, and waits. */
-static void write_request(struct transfer *job, uint64_t page, uint64_t end)
+/* Writes pages [page, end) of the span, whose content is at `from`, and waits. */
+static void write_request(struct transfer *job, uint64_t page, uint64_t end, const uint8_t *from)
 {
     struct storwin_window *win = job->win;
     const struct storwin__file *f = &win->files[0];
     const uint64_t at = page * win->page_bytes;
     const uint64_t bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - at);
-    const uint8_t *from = job->data + (page - job->data_page) * win->page_bytes;
     const uint64_t offset = win->file_base + at;
     uint64_t direct = 0, done = 0;
     int rc = 0;
@@ -146,7 +144,7 @@ static void complete_request(struct transfer *job)
         atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
     } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR ||
                result == -EOPNOTSUPP) {
-        write_request(job, page, end);
+        write_request(job, page, end, win->source + page * win->page_bytes);
     } else {
         storwin__set_add(win->dirty, page, end);
         storwin__failure_add_pages(job->fail, result, win, page, end);
@@ -163,7 +161,7 @@ static void ring_request(struct transfer *job, uint64_t page, uint64_t end)
     uint64_t tag;
 
     if (end - page > whole) {
-        write_request(job, page + whole, end);
+        write_request(job, page + whole, end, win->source + at + whole * win->page_bytes);
         end = page + whole;
     }
     if (page == end)
@@ -179,13 +177,32 @@ static void ring_request(struct transfer *job, uint64_t page, uint64_t end)
                         (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
+/* Writes copies of pages [page, end), whose sums become the commit's. */
+static void write_copies(struct transfer *job, uint64_t page, uint64_t end)
+{
+    _Alignas(ALIGNMENT) uint8_t copy[COPIED_BYTES];
+    const uint64_t most = sizeof(copy) / job->win->page_bytes;
+
+    for (uint64_t next; page < end; page = next) {
+        next = storwin__min(end, page + most);
+        storwin__pages_copy(job->win, page, next, copy);
+        write_request(job, page, next, copy);
+    }
+}
+
 /* Writes pages [page, end) in requests of suitable length. */
 static void write_run(struct transfer *job, uint64_t page, uint64_t end)
 {
     const uint64_t most = BLOCK_BYTES / job->win->page_bytes;
+    const uint64_t first = storwin__min(storwin__max(page, job->window_first), end);
+    const uint64_t last = storwin__max(storwin__min(end, job->window_end), first);
 
-    if (!job->ring) {
-        write_request(job, page, end);
+    write_copies(job, page, first);
+    write_copies(job, last, end);
+    page = first;
+    end = last;
+    if (!job->ring && page < end) {
+        write_request(job, page, end, job->win->source + page * job->win->page_bytes);
         return;
     }
     for (uint64_t next; page < end; page = next) {
@@ -260,7 +277,6 @@ static unsigned job_init(struct transfer *job, struct storwin_window *win, uint6
     if (threads == 0)
         threads = 1;
     job->win = win;
-    job->data = win->source;
     job->first = first;
     job->end = end;
     first = first / block * block; /* so that no two threads share a word of the bits */
@@ -288,7 +304,10 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
         return STORWIN_WROTE_NOTHING;
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
     threads = job_init(&job, win, first, end, pages);
-    if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
+    storwin__copied_pages(win, &job.window_first, &job.window_end);
+    /* Threads copy in parallel; the ring has only one. */
+    if (job.window_first < job.window_end && win->files[0].direct_fd >= 0 && pages > 4 &&
+        storwin__ring_open(&ring) == 0) {
         const uint64_t at = win->opts.offset_bytes + first * win->page_bytes,
                        bytes = (end - first) * win->page_bytes;
 
@@ -323,9 +342,7 @@ int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint
     struct transfer job = {.through = 1, .fail = &none};
 
     (void)job_init(&job, win, page, page + n_pages, 0);
-    job.data = from;
-    job.data_page = page;
-    write_request(&job, page, page + n_pages);
+    write_request(&job, page, page + n_pages, from);
     pthread_mutex_destroy(&job.lock);
     if (none.code == 0)
         return 0;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "../../libstorwin/src/commit.h"
+#include "../../libstorwin/src/sum.h"
 #include "storwin_test.h"
 
 #include <poll.h>
@@ -47,6 +48,32 @@ pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
     return is_orphan ? 1 << 30 : __real_getpid();
+}
+
+static uint8_t *brief_at;     /* a store comes here after a sum of these bytes ... */
+static unsigned brief_sum;    /* counts down to that sum; 0: none comes */
+static unsigned brief_to_end; /* ... and is undone before their next sum */
+
+static void brief_undo(void)
+{
+    *brief_at ^= (uint8_t)brief_to_end;
+    brief_to_end = 0;
+}
+
+uint64_t __real_storwin__sum(const void *data, size_t n, uint64_t seed);
+uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed);
+uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed)
+{
+    uint64_t sum;
+
+    if (data == brief_at)
+        brief_undo();
+    sum = __real_storwin__sum(data, n, seed);
+    if (data == brief_at && brief_sum > 0 && --brief_sum == 0) {
+        brief_to_end = 1;
+        *brief_at ^= 1;
+    }
+    return sum;
 }
 
 int __wrap_fdatasync(int fd);
@@ -431,6 +458,81 @@ static void shared_memory(void **state)
     unlink(opts.filename);
 }
 
+/* Stores that only sums can show, as of a lock that is taken and released: whichever sum one comes
+ * after, an acknowledged commit can be read. */
+static void undone_stores(void **state)
+{
+    uint8_t *whole = malloc(bytes + 1), *now = malloc(bytes), *base;
+    struct storwin_opts opts = storage_opts(NULL);
+
+    (void)state;
+    assert_true(whole && now);
+    opts.app_version = 1;
+    opts.flags = STORWIN_DISCARD;
+    for (unsigned i = 0; i < 3 * 2 * 2 * 2 * 8; i++) {
+        const unsigned picture = i / 2 % 2, meets = 2 + i / 4 % 2, after = i / 8 % 8 + 1;
+        struct storwin_window *win;
+
+        opts.filename = test_path("undone");
+        opts.atomic = atomics[i / 64];
+        /* All pages are compared, or the first one, which also has another byte. */
+        opts.changes = i % 2 ? STORWIN_CHANGES_COMPARED : STORWIN_CHANGES_TRACKED;
+        base = whole + 1 - i % 2;
+        memset(base, 1, bytes);
+        assert_int_equal(storwin_adopt(base, bytes, &opts, &win, NULL), 0);
+        for (unsigned g = 1; g < 4; g++) {
+            /* The second commit changes the first page, which an area lacks in the third. */
+            memset(base + g % 2 * bytes / 2, (int)g, 2 * page);
+            brief_at = g == meets ? base : NULL;
+            brief_sum = after;
+            win->commit->stores_meanwhile = (int)picture;
+            commit_window(win);
+            if (brief_at)
+                brief_undo();
+            brief_at = NULL;
+            read_state("undone", now);
+            now[0] = base[0]; /* as stored or as undone */
+            assert_memory_equal(now, base, bytes);
+        }
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(test_path("undone"));
+    }
+    free(whole);
+    free(now);
+}
+
+/* A batch of more blocks than a commit holds as copies at a time. */
+static void many_copies(void **state)
+{
+    const uint64_t most = 1000 * STORWIN__BLOCK;
+    struct storwin_opts opts = storage_opts(test_path("copies"));
+    uint8_t *base = malloc(most);
+    struct storwin_window *win;
+
+    (void)state;
+    assert_non_null(base);
+    opts.atomic = STORWIN_ATOMIC_JOURNAL;
+    opts.changes = STORWIN_CHANGES_COMPARED;
+    opts.flags = STORWIN_DISCARD;
+    memset(base, 1, most);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(storwin_adopt(base, most, &opts, &win, NULL), 0);
+        for (uint64_t at = 0; at < most; at++)
+            if (i == 0)
+                base[at] = (uint8_t)(at / 5000);
+            else
+                assert_int_equal(base[at], (uint8_t)(at / 5000 + at / STORWIN__BLOCK % 2));
+        commit_window(win);
+        for (uint64_t at = 0; i == 0 && at < most; at++)
+            base[at] += (uint8_t)(at / STORWIN__BLOCK % 2);
+        commit_window(win);
+        assert_int_equal(storwin_free(win, NULL), 0);
+        memset(base, 1, most);
+    }
+    free(base);
+    unlink(opts.filename);
+}
+
 /* The fork that holds a moment ends without its parent, and never runs the program. */
 static void orphan(void **state)
 {
@@ -453,7 +555,8 @@ int main(void)
         cmocka_unit_test(slow_stores),           cmocka_unit_test(fast_stores),
         cmocka_unit_test(held_or_refused),       cmocka_unit_test(asynchronous),
         cmocka_unit_test(asynchronous_failures), cmocka_unit_test(other_windows),
-        cmocka_unit_test(shared_memory),         cmocka_unit_test(orphan),
+        cmocka_unit_test(shared_memory),         cmocka_unit_test(undone_stores),
+        cmocka_unit_test(many_copies),           cmocka_unit_test(orphan),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
