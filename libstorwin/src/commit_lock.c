@@ -88,6 +88,15 @@ static int take_lock(const struct storwin__file *f, short type, uint64_t offset,
     }
 }
 
+/* Returns whether another window has the lock on a file. If none has, f->fd takes it, alone. */
+int storwin__file_in_use(const struct storwin__file *f)
+{
+    struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
+
+    return !f->device && fcntl(f->fd, F_OFD_SETLK, &what) < 0 &&
+           (errno == EAGAIN || errno == EACCES);
+}
+
 int storwin__commit_lock(const struct storwin_window *win, uint64_t space,
                          struct storwin_error *err)
 {

@@ -556,11 +556,20 @@ int storwin__file_sync_name(struct storwin__file *f)
     return rc;
 }
 
-/* Undoes everything after a failed allocation. */
+/* Undoes everything after a failed allocation, unless another window has opened the file: from its
+ * name on, others can, and one of them may have committed. */
 void storwin__file_undo(struct storwin__file *f)
 {
     struct stat st;
 
+    if (f->direct_fd >= 0) { /* it may have the lock that f->fd needs */
+        close(f->direct_fd);
+        f->direct_fd = -1;
+    }
+    if (f->fd >= 0 && storwin__file_in_use(f)) {
+        storwin__file_close(f);
+        return;
+    }
     if (f->fd >= 0 && f->created && !f->nameless && fstat(f->fd, &st) == 0) {
         f->dev = st.st_dev;
         f->ino = st.st_ino;

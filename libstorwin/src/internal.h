@@ -113,6 +113,7 @@ void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, u
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
+int storwin__file_in_use(const struct storwin__file *f);
 int storwin__commit_refuse(const struct storwin__file *f, const struct storwin_opts *opts,
                            const char *path, uint64_t bytes, struct storwin_error *err);
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,

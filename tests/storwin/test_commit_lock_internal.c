@@ -116,11 +116,57 @@ static void forgotten_hint(void **state)
     }
 }
 
+/* Another window opens and commits a file that this one has created and not locked yet. */
+struct overtaking {
+    struct storwin_opts opts; /* of the other window */
+    struct storwin_window *win;
+};
+
+static void *overtaken_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    struct overtaking *o = ctx;
+
+    if (!o->win && file_size(o->opts.filename) != UINT64_MAX) {
+        o->win = alloc_window(&o->opts, BYTES);
+        fill(storwin_base(o->win), BYTES, 1);
+        commit_window(o->win);
+    }
+    return realloc(ptr, bytes);
+}
+
+static void overtaken_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    free(ptr);
+}
+
+/* A window that fails since another one has the file leaves the file alone. */
+static void overtaken(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct overtaking o = {.opts = commit_opts(STORWIN_ATOMIC_AUTO)};
+        const struct storwin_allocator hook = {overtaken_realloc, overtaken_free, &o};
+        struct storwin_opts opts = o.opts;
+
+        atomic_store(&storwin__without, i == 0 ? STORWIN__NO_DIRECT : 0);
+        opts.allocator = &hook;
+        open_busy(&opts);
+        assert_non_null(o.win);
+        discard(o.win);
+        o.win = alloc_window(&o.opts, BYTES);
+        assert_true(holds(storwin_base(o.win), BYTES, 1));
+        discard(o.win);
+        unlink(o.opts.filename);
+    }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(locked),
         cmocka_unit_test(forgotten_hint),
+        cmocka_unit_test(overtaken),
     };
 
     commit_test_begin();
