@@ -72,6 +72,8 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
         const struct storwin__record last = c->last;
 
         rc = storwin__load_record(win, &last, last.generation, err);
+        if (rc < 0)
+            c->last = last; /* and not the part of it that could be read */
         storwin__lack_all(win);
         return rc;
     }

@@ -166,12 +166,36 @@ static void shortened(void **state)
         }
 }
 
+/* The journal is damaged under a window that has become longer: no revert returns a part of the
+ * commit. */
+static void damaged_twice(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+    const struct storwin__record *last = &win->commit->last;
+    uint64_t at = 0; /* of the last batch in the file */
+
+    for (unsigned g = 1; g <= 3; g++) {
+        at = opts.offset_bytes + storwin__area_at(last, 2) + last->journal_bytes;
+        ((uint8_t *)storwin_base(win))[g * 70000] = 1;
+        commit_window(win);
+    }
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000);
+    write_file(opts.filename, at, "damage", 6);
+    for (unsigned tries = 0; tries < 2; tries++)
+        assert_int_equal(storwin_revert(win, NULL), STORWIN_EDAMAGED);
+    discard(win);
+    unlink(opts.filename);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reverts),
         cmocka_unit_test(combined),
         cmocka_unit_test(shortened),
+        cmocka_unit_test(damaged_twice),
     };
 
     commit_test_begin();
