@@ -39,6 +39,7 @@
 #define STORWIN__NO_RING      32u
 #define STORWIN__NO_MOVE      64u
 #define STORWIN__NO_FORK      128u
+#define STORWIN__NO_SYS_UFFD  256u /* a userfaultfd serves no faults of the kernel */
 extern atomic_uint storwin__without;
 
 static inline int storwin__disabled(unsigned facility)

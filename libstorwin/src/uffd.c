@@ -40,6 +40,8 @@ int storwin__uffd_create(uint32_t *user_faults_only)
         errno = EPERM;
         return -1;
     }
+    if (storwin__disabled(STORWIN__NO_SYS_UFFD))
+        goto user_faults;
     fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0)
         return fd;
@@ -54,6 +56,7 @@ int storwin__uffd_create(uint32_t *user_faults_only)
 #else
     (void)device;
 #endif
+user_faults:
     *user_faults_only = 1;
     return (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 }

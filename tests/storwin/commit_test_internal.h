@@ -11,8 +11,14 @@
 
 static const uint32_t atomics[]
     __attribute__((unused)) = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS, STORWIN_ATOMIC_AUTO};
-static const unsigned withouts[] __attribute__((unused)) = {
-    0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STORWIN__NO_UFFD, STORWIN__NO_DIRECT, STORWIN__NO_RING};
+static const unsigned withouts[]
+    __attribute__((unused)) = {0,
+                               STORWIN__NO_SCAN,
+                               STORWIN__NO_SCAN | STORWIN__NO_UFFD,
+                               STORWIN__NO_DIRECT,
+                               STORWIN__NO_RING,
+                               STORWIN__NO_SCAN | STORWIN__NO_SYS_UFFD};
+#define N_WITHOUTS (sizeof(withouts) / sizeof(withouts[0]))
 
 /* Called before the next flush. */
 static void (*before_flush)(void);

@@ -60,7 +60,7 @@ static void random_commits(uint32_t atomic, unsigned without)
 static void commits(void **state)
 {
     for (unsigned a = 0; a < 3; a++)
-        for (unsigned w = 0; w < 5; w++)
+        for (unsigned w = 0; w < N_WITHOUTS; w++)
             random_commits(atomics[a], withouts[w]);
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }

@@ -86,7 +86,7 @@ static void reverts_of(uint32_t atomic, unsigned without)
 static void reverts(void **state)
 {
     for (unsigned a = 0; a < 3; a++)
-        for (unsigned w = 0; w < 5; w++)
+        for (unsigned w = 0; w < N_WITHOUTS; w++)
             reverts_of(atomics[a], withouts[w]);
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
