@@ -176,10 +176,13 @@ void storwin__commit_punch(const struct storwin_window *win, uint64_t offset, ui
                         (off_t)(win->opts.offset_bytes + offset), (off_t)bytes);
 }
 
-/* Allocates zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. */
+/* Allocates zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. NULL: no
+ * memory, or the length, which may come from a file, is not one of memory. */
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole)
 {
-    uint8_t *at = storwin__calloc(win->opts.allocator, (size_t)(bytes + STORWIN__BLOCK), 1);
+    uint8_t *at = bytes <= SIZE_MAX / 2
+                      ? storwin__calloc(win->opts.allocator, (size_t)(bytes + STORWIN__BLOCK), 1)
+                      : NULL;
 
     *whole = at;
     return at ? at + (STORWIN__BLOCK - (uintptr_t)at % STORWIN__BLOCK) % STORWIN__BLOCK : NULL;

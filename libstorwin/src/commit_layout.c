@@ -89,14 +89,16 @@ uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
         sizeof(struct storwin__batch) + n_blocks * sizeof(struct storwin__entry), STORWIN__BLOCK);
 }
 
-/* Returns whether a head may be the next batch's: it follows a batch with the sum `prev`, and the
- * batch fits the rest of the journal. The caller still compares its sum. */
+/* Returns whether a head may be the next batch's: it follows a batch with the sum `prev`, has no
+ * more blocks than the state, and fits the rest of the journal. The caller still compares its sum. */
 int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
                          uint64_t prev, uint64_t room)
 {
+    const uint64_t most = storwin__round_up(r->bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
+
     return b->magic == STORWIN__BATCH_MAGIC && b->epoch == r->epoch && b->prev == prev &&
            b->generation > r->home_generation && b->generation <= r->generation &&
-           b->n_blocks > 0 && b->n_blocks <= room / STORWIN__BLOCK &&
+           b->n_blocks > 0 && b->n_blocks <= most && b->n_blocks <= room / STORWIN__BLOCK &&
            storwin__batch_index_bytes(b->n_blocks) + b->n_blocks * STORWIN__BLOCK <= room;
 }
 

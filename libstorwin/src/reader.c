@@ -46,7 +46,7 @@ static void copy_replace(struct storwin_window *win, struct copy by)
 
 static int map_copy(struct storwin_window *win, struct storwin_error *err)
 {
-    const uint64_t room = storwin__memory_available(NULL);
+    const uint64_t room = storwin__min(storwin__memory_available(NULL), SIZE_MAX / 2);
     void *at;
 
     if (win->bytes > room)

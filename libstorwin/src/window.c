@@ -422,6 +422,10 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     if (plan->opts->atomic && plan->bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, "storage_alloc_atomic",
                              "a window with commits has at most 2^44 bytes");
+    if (plan->bytes > SIZE_MAX / 2)
+        return storwin__fail(err, -ENOMEM, NULL,
+                             "a process of this machine cannot address %" PRIu64 " bytes",
+                             plan->bytes);
     win = storwin__window_new(plan->opts);
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");

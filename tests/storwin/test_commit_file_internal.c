@@ -291,6 +291,25 @@ static void malformed(void **state)
     }
 }
 
+/* A small file may say anything of the length of its journal. Lengths that memory cannot have are
+ * refused. */
+static void too_many_blocks(void **state)
+{
+    const struct storwin_window none = {.opts = {.allocator = NULL}};
+    const struct storwin__record r = {
+        .bytes = 5000, .generation = 2, .home_generation = 1, .epoch = 1};
+    struct storwin__batch b = {.magic = STORWIN__BATCH_MAGIC, .epoch = 1, .generation = 2};
+    void *whole;
+
+    for (b.n_blocks = 0; b.n_blocks < 4; b.n_blocks++)
+        assert_int_equal(storwin__batch_check(&b, &r, 0, STORWIN_MAX_BYTES),
+                         b.n_blocks == 1 || b.n_blocks == 2);
+    b.n_blocks = UINT64_C(1) << 29;
+    assert_int_equal(storwin__batch_check(&b, &r, 0, STORWIN_MAX_BYTES), 0);
+    assert_null(storwin__blocks_alloc(&none, UINT64_MAX - 4095, &whole));
+    assert_null(whole);
+}
+
 /* The first commit after an older generation was opened is cut off, at either flush of it. */
 static void older_cut_off(void **state)
 {
@@ -425,11 +444,17 @@ static void other_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damage),         cmocka_unit_test(shorter_older),
-        cmocka_unit_test(lost),           cmocka_unit_test(lengths),
-        cmocka_unit_test(gets_a_journal), cmocka_unit_test(malformed),
-        cmocka_unit_test(older_cut_off),  cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(older_discards), cmocka_unit_test(other_files),
+        cmocka_unit_test(damage),
+        cmocka_unit_test(shorter_older),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(gets_a_journal),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(too_many_blocks),
+        cmocka_unit_test(older_cut_off),
+        cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(older_discards),
+        cmocka_unit_test(other_files),
     };
 
     commit_test_begin();
