@@ -39,14 +39,15 @@ extern "C" {
  * storwin_base(), storwin_query(), storwin_part_query() and storwin_free() work as on other
  * windows; the length is that of the commit. Calls that write return STORWIN_ESTATE.
  *
- * @param opts  filename; offset_bytes, generation (the newest commit up to this number),
- *              app_version, n_threads and allocator. Other options must be valid, and have no
- *              effect.
+ * @param opts  filename; offset_bytes, generation (the newest commit up to this number, which is
+ *              not above the newest of all), app_version, n_threads and allocator. Other options
+ *              must be valid, and have no effect.
  * @param out   receives the window, untouched on failure
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
- *   - STORWIN_ENONE: no commit, or none up to opts->generation
+ *   - STORWIN_ENONE: no commit, or none up to opts->generation, or opts->generation is above the
+ *     newest one
  *   - STORWIN_EDAMAGED: the commit does not match its checksum. If it is not the newest, the writer
  *     may be overwriting it at this moment.
  *   - STORWIN_EBUSY: the writer commits faster than the call reads

@@ -46,8 +46,8 @@ struct storwin_opts {
     const struct storwin_allocator *allocator; /**< for handles and tables; NULL: libc */
     uint32_t atomic;  /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
     uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds changes; default _TRACKED */
-    /** with `atomic`: open the newest commit whose generation is at most this; 0: the newest of
-     * all */
+    /** with `atomic`: open the newest commit whose generation is at most this. A number above the
+     * newest of all fails with STORWIN_ENONE. 0: the newest of all */
     uint64_t generation;
     /** with STORWIN_PAGER_USER: unit of reading and eviction, a power of 2 from 4,096 to 1,048,576.
      * It is rounded up to a page, and down to a sixteenth of the budget. 0: by access_style */
