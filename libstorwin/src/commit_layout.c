@@ -90,7 +90,8 @@ uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
 }
 
 /* Returns whether a head may be the next batch's: it follows a batch with the sum `prev`, has no
- * more blocks than the state, and fits the rest of the journal. The caller still compares its sum. */
+ * more blocks than the state, and fits the rest of the journal. The caller still compares its
+ * sum. */
 int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
                          uint64_t prev, uint64_t room)
 {

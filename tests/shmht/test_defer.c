@@ -439,8 +439,8 @@ static void test_reserve_full(void **state)
     shmht_writer_destroy(next);
 }
 
-/* A private table of 64 bytes more than 4 GiB, which do not fit a size_t of 32 bits. */
-static void test_reserve_32_bits(void **state)
+/* More entries than can be published; their table has 64 bytes more than 4 GiB. */
+static void test_reserve_too_much(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
 
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(test_sizes),         cmocka_unit_test(test_same_value),
         cmocka_unit_test(test_full),          cmocka_unit_test(test_merge),
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_reserve_full),  cmocka_unit_test(test_reserve_32_bits),
+        cmocka_unit_test(test_reserve_full),  cmocka_unit_test(test_reserve_too_much),
         cmocka_unit_test(test_full_merge),    cmocka_unit_test(test_kept_name),
         cmocka_unit_test(test_merge_again),   cmocka_unit_test(test_merge_all_or_nothing),
         cmocka_unit_test(test_private_bytes),

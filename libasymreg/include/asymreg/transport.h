@@ -427,8 +427,9 @@ struct asymreg_local_opts {
  *
  * How memory of a peer is accessed:
  *
- *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it), and files
- *     that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST here): by loads and stores.
+ *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it, but without
+ *     MFD_HUGETLB), and files that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST
+ *     here): by loads and stores.
  *   - Other files that were registered with a descriptor: mapped, but copied by the kernel. If such
  *     a file is truncated, the operation returns ASYMREG_EFAULT, where a load would raise SIGBUS.
  *     No atomics.

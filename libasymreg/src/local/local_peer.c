@@ -215,7 +215,9 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
     if (huge)
         page = (uint64_t)fs.f_bsize;
     from = h->fd_offset & ~(page - 1);
-    key->map_bytes = (end - from + page - 1) & ~(page - 1);
+    if (end - from > (uint64_t)PTRDIFF_MAX - page)
+        return -ENOMEM;
+    key->map_bytes = (size_t)((end - from + page - 1) & ~(page - 1));
     key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
     if (key->map == MAP_FAILED && prot != PROT_READ && (errno == EACCES || errno == EPERM)) {
         prot = PROT_READ;

@@ -430,6 +430,8 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     struct ucx_transport *t = ucx_of(base);
 
     ucx_lock(t);
+    if (ep->dead) /* there is nobody to tell this side's end */
+        asymreg_ucx__forget_caller(t, ep->ep);
     asymreg_ucx__fail_ep(t, ep, ASYMREG_EPEER);
     for (struct asymreg_ep **p = &t->eps; *p; p = &(*p)->next) {
         if (*p == ep) {

@@ -394,7 +394,8 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
  * Other nodes get it with the next Fence, unless ops->put is set.
  * @return 0, -ENOMEM (also for max_kvs_bytes and max_exchange_bytes), PMIWIRE_ENOENT (no such job),
  *         PMIWIRE_EEMPTY (the key), PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, or the reason why the
- *         exchange failed. After an error the pair is not stored
+ *         exchange failed. PMIWIRE_EVALLEN is also a pair that no frame of the exchange carries, if
+ *         the job has several nodes or a Get waits. After an error the pair is not stored
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);

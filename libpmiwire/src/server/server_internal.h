@@ -187,7 +187,7 @@ struct pmiwire__job {
     struct pmiwire__kvs kvs, attrs, nodeattrs;
 
     struct pmiwire_exchange *x;
-    size_t max_pair_bytes; /* most that frames carry, with several nodes */
+    size_t max_pair_bytes; /* most that frames carry */
     struct pmiwire__link
         waiting[2];  /* connections in the Fence, in the Allgather: PMIWIRE_COLL_* */
     uint32_t n_gets; /* Gets that wait */
