@@ -189,7 +189,7 @@ struct naive {
 static void look_up_many(const struct asymreg__index *ix, struct asymreg__reader *r,
                          const struct naive *t, uint64_t base)
 {
-    uint64_t addrs[ASYMREG__BATCH];
+    uint64_t addrs[ASYMREG__BATCH] = {0};
     uint32_t words[ASYMREG__BATCH], n = (uint32_t)(rnd() % (ASYMREG__BATCH + 1));
     struct asymreg_region found;
 
