@@ -346,7 +346,7 @@ static void leave_section(void)
     asymreg__reader_exit(worker->last->reader);
 }
 
-/* A key goes only if every operation that uses it was posted before the flush. */
+/* The core flushes after the last worker has stopped using a retired key, and then releases it. */
 static void key_goes_after_its_operations(void **state)
 {
     struct asymreg_worker *other;

@@ -298,8 +298,8 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
 
     if (!ep->ep)
         return;
-    /* A flush would wait for the dead peer; the worker's end ends this endpoint. Until then UCX may
-     * answer by it, and this side's end is told by it. */
+    /* Closing would flush, and so wait for a dead peer: the worker's end closes this endpoint. UCX
+     * may send answers through it until then, and this side its goodbye. */
     if (!ep->force && ep->dead)
         return;
     asymreg_ucx__forget_caller(t, ep->ep);
