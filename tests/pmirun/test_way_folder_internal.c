@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Removal of temporary folders under interference: a link replaces a folder between two calls,
- * another user owns a folder, a thread fills a folder as fast as it is emptied.
+ * another user owns a folder, a thread fills a folder as fast as it is emptied, a folder that looks
+ * abandoned is made again.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,18 +33,21 @@ static int test_fstat(int fd, struct stat *st);
 static int test_fstatat(int parent, const char *name, struct stat *st, int flags);
 static struct dirent *test_readdir(DIR *d);
 static int test_unlinkat(int parent, const char *name, int flags);
+static int test_flock(int fd, int operation);
 
 #define openat   test_openat
 #define fstat    test_fstat
 #define fstatat  test_fstatat
 #define readdir  test_readdir
 #define unlinkat test_unlinkat
+#define flock    test_flock
 #include "../../examples/pmirun/local/folder.c"
 #undef openat
 #undef fstat
 #undef fstatat
 #undef readdir
 #undef unlinkat
+#undef flock
 
 /* ---- pmirun, as far as folder.c calls it ---- */
 
@@ -127,6 +132,22 @@ static int test_unlinkat(int parent, const char *name, int flags)
         return 0;
     errno = ENOTEMPTY;
     return -1;
+}
+
+/* Another pmirun has removed the folder, and its owner makes it again and locks it. */
+static bool is_made_again;
+static int owners = -1;
+
+static int test_flock(int fd, int operation)
+{
+    if (is_made_again && owners < 0) {
+        assert_int_equal(rmdir(inside), 0);
+        assert_int_equal(rmdir(folder), 0);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        owners = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(flock(owners, LOCK_EX), 0);
+    }
+    return flock(fd, operation);
 }
 
 /* ---- the tests ---- */
@@ -256,6 +277,18 @@ static void test_filled(void **state)
     assert_true(folder_remove(KEY));
 }
 
+static void test_made_again(void **state)
+{
+    is_made_again = true;
+    sweep_place(dir);
+    is_made_again = false;
+    assert_true(owners >= 0);
+    assert_true(exists(folder));
+    close(owners);
+    sweep_place(dir); /* now its owner is gone */
+    assert_false(exists(folder));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_swapped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filled, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_again, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,15 @@ bool folder_remove_all(struct folders *f)
 
 /* ---- what others have left behind ---- */
 
+/* Does `name` in the folder `dir` still name what is open as fd? */
+static bool is_same(int dir, const char *name, int fd)
+{
+    struct stat a, b;
+
+    return fstatat(dir, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* Removes the folders whose owners are dead. */
 static void sweep_place(const char *place)
 {
@@ -224,7 +233,9 @@ static void sweep_place(const char *place)
         folder = open_folder(dirfd(d), e->d_name, NULL);
         if (folder < 0)
             continue;
-        if (flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
+        /* Between open and lock another pmirun may have removed it, and its owner made it again. */
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0 && is_same(dirfd(d), e->d_name, folder) &&
+            remove_folder(dirfd(d), e->d_name, folder))
             log_verbose("%s/%s was left behind by a pmirun that was killed: removed", place,
                         e->d_name);
         close(folder);
@@ -234,15 +245,6 @@ static void sweep_place(const char *place)
 }
 
 /* ---- our own ---- */
-
-/* Does `path` name the file that is open as fd? */
-static bool is_same(const char *path, int fd)
-{
-    struct stat a, b;
-
-    return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
 
 /* Makes a folder and locks it: an open descriptor, or -1 with errno. If the file system
  * has no locks, only this pmirun and its guard remove the folder. */
@@ -263,7 +265,7 @@ static int make_folder(const char *path)
         }
         if (fd >= 0) {
             flock(fd, LOCK_EX);
-            if (is_same(path, fd))
+            if (is_same(AT_FDCWD, path, fd))
                 return fd;
             close(fd);
         }
