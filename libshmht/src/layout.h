@@ -148,12 +148,14 @@ static inline void copy_ends(unsigned char *to, const unsigned char *from, size_
 /* memcpy() without the call for 8 to 32 bytes, as most keys and many values have. */
 static inline void copy_short(unsigned char *to, const void *from, size_t len)
 {
-    if (len - 8 <= 8)
+    if (len - 8 > 32 - 8) {
+        if (len > 0)
+            memcpy(to, from, len);
+    } else if (len <= 16) {
         copy_ends(to, from, len, 8);
-    else if (len - 16 <= 16)
+    } else {
         copy_ends(to, from, len, 16);
-    else if (len > 0)
-        memcpy(to, from, len);
+    }
 }
 
 /* Writes a record at p. Key and value point to rec->key and rec->value bytes. */

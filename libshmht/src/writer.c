@@ -242,13 +242,18 @@ int shmht_writer_publish(struct shmht_writer *w)
 
 /* Returns whether n_entries more entries and log_bytes of records fit the table and the object as
  * they are, with room to publish. */
-int shmht__writer_has_room(const struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
+static inline int has_room(const struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
 {
     uint64_t end = w->top + log_bytes;
 
     if (w->n_used + n_entries > w->limit || end > w->object.bytes)
         return 0;
     return !w->own || end + publish_bytes(w, w->entries + n_entries) <= w->object.max_bytes;
+}
+
+int shmht__writer_has_room(const struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
+{
+    return has_room(w, n_entries, log_bytes);
 }
 
 /* Makes room for n_entries more entries and log_bytes of records, so that putting them cannot fail
@@ -378,8 +383,8 @@ static uint64_t append_record(struct shmht_writer *w, const struct shmht__record
 {
     uint64_t pos = w->top;
 
-    record_store(w->object.base + pos, rec, key, value);
     w->top = pos + bytes;
+    record_store(w->object.base + pos, rec, key, value);
     atomic_store_explicit(&w->header->top, w->top, memory_order_release);
     return pos;
 }
@@ -396,50 +401,61 @@ static void mark_dead(struct shmht_writer *w, uint64_t pos, uint32_t word,
     counter_add(&w->header->garbage_bytes, bytes);
 }
 
-/* The only way into the table. */
-int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
-                      const void *value, size_t value_len, uint32_t duplicates)
+/* Makes room for a record of these bytes and, if old is 0, for an entry. *slot is the key's in the
+ * present table or NULL, then in the table that has the room. */
+static int make_room(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
+                     uint64_t bytes, uint64_t old, _Atomic uint64_t **slot)
 {
-    struct shmht__record rec = record_plan(key_len, value_len), present;
-    _Atomic uint64_t *slot = find_key(w, hash, key, key_len);
-    uint64_t bytes = shmht__log_bytes(&w->view, &rec), old = place_of(w, slot), pos, end;
-    uint32_t word;
-    int there = old >= HEADER_BYTES && shmht__record_at(&w->view, old, &word, &present) == 0, rc;
+    uint64_t end = w->own ? publish_bytes(w, w->entries + (old < HEADER_BYTES)) : 0;
+    uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
+    int rc;
 
-    if (there && duplicates != SHMHT_DUP_REPLACE)
-        return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
-    if (there && has_value(w, old, &present, value, value_len))
-        return SHMHT_PUT_REPLACED;
-    end = w->own ? publish_bytes(w, w->entries + !there) : 0;
-    if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
+    if (w->top + bytes + end > w->object.max_bytes)
         return SHMHT_EFULL;
-    if (UNLIKELY(!slot || (w->n_used >= w->limit && old == 0))) {
-        uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
-
+    if (!*slot || (w->n_used >= w->limit && old == 0)) {
         /* Equal hashes share one search: a larger table would not help. */
-        if (!slot && w->n_used < w->limit / 4)
+        if (!*slot && w->n_used < w->limit / 4)
             return SHMHT_EPROBE;
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
-        end += bytes * (slot && w->n_used < most ? most - w->n_used : 1);
+        end += bytes * (*slot && w->n_used < most ? most - w->n_used : 1);
         if (w->own)
             end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
                                        : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
         /* Fill this table: a larger one would leave the log less room than this one's free slots
          * need. */
-        if (rc == SHMHT_EFULL && slot && w->limit < most)
+        if (rc == SHMHT_EFULL && *slot && w->limit < most)
             w->limit = most;
         else if (rc < 0)
             return rc;
-        slot = find_key(w, hash, key, key_len);
-        if (!slot)
+        *slot = find_key(w, hash, key, key_len);
+        if (!*slot)
             return SHMHT_EPROBE;
+    }
+    return grow_log(w, w->top + bytes);
+}
+
+/* The only way into the table. */
+int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
+                      const void *value, size_t value_len, uint32_t duplicates)
+{
+    struct shmht__record rec = record_plan(key_len, value_len), present;
+    _Atomic uint64_t *slot = find_key(w, hash, key, key_len);
+    uint64_t bytes = shmht__log_bytes(&w->view, &rec), old = place_of(w, slot), pos;
+    uint32_t word;
+    int there = old >= HEADER_BYTES && shmht__record_at(&w->view, old, &word, &present) == 0;
+
+    if (there && duplicates != SHMHT_DUP_REPLACE)
+        return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
+    if (there && has_value(w, old, &present, value, value_len))
+        return SHMHT_PUT_REPLACED;
+    if (UNLIKELY(!slot || !has_room(w, !there, bytes))) {
+        int rc = make_room(w, hash, key, key_len, bytes, old, &slot);
+
+        if (rc < 0)
+            return rc;
         old = place_of(w, slot);
     }
-    rc = grow_log(w, w->top + bytes);
-    if (UNLIKELY(rc < 0))
-        return rc;
-
     pos = append_record(w, &rec, bytes, key, value);
     if (there && w->own)
         update_present(w, hash, key, key_len, SLOT(hash, pos >> w->view.granule_shift));
