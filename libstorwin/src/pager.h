@@ -44,7 +44,8 @@
 struct storwin__pager {
     struct storwin_window *win;
     uint8_t *base;
-    uint64_t block_bytes, n_blocks, block_pages;
+    /* pages: of the span; a revert changes the window's own while handlers run */
+    uint64_t block_bytes, n_blocks, block_pages, pages;
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
     uint32_t user_faults_only, can_poison, can_move;
@@ -87,7 +88,7 @@ static inline uint64_t storwin__block_addr(const struct storwin__pager *p, uint6
 static inline uint64_t storwin__blocks_bytes(const struct storwin__pager *p, uint64_t block,
                                              uint64_t n)
 {
-    uint64_t all = storwin__pages(p->win) * p->win->page_bytes, at = block * p->block_bytes;
+    uint64_t all = p->pages * p->win->page_bytes, at = block * p->block_bytes;
 
     return storwin__min(n * p->block_bytes, all - at);
 }
@@ -126,7 +127,7 @@ static inline int storwin__page_touched(const struct storwin__pager *p, uint64_t
 
 static inline uint64_t storwin__block_end(const struct storwin__pager *p, uint64_t block)
 {
-    return storwin__min((block + 1) * p->block_pages, storwin__pages(p->win));
+    return storwin__min((block + 1) * p->block_pages, p->pages);
 }
 
 /* Marks the whole block dirty. */

@@ -175,8 +175,7 @@ static void evict_victims(struct storwin__pager *p, uint8_t *stash, struct victi
 
 static void note_evicted(struct storwin__pager *p, uint64_t block)
 {
-    const uint64_t lo = block * p->block_pages,
-                   hi = storwin__min(lo + p->block_pages, storwin__pages(p->win));
+    const uint64_t lo = block * p->block_pages, hi = storwin__min(lo + p->block_pages, p->pages);
 
     p->evicted_lo = p->evicted_hi == 0 ? lo : storwin__min(lo, p->evicted_lo);
     p->evicted_hi = storwin__max(hi, p->evicted_hi);

@@ -139,6 +139,7 @@ int storwin__pager_open(struct storwin_window *win, int resident, struct storwin
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     p->win = win;
     p->base = win->map + win->stor_offset;
+    p->pages = storwin__pages(win);
     p->uffd = p->stop_fd = -1;
     for (unsigned i = 0; i < STORWIN__STREAMS; i++)
         p->expect[i] = UINT64_MAX;
