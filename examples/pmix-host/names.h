@@ -6,7 +6,8 @@
  *
  * A lookup asks for a key in the four ranges that the asking rank is in, the narrowest wins. One
  * that waits asks again when a name has been published. A value that ends with the first read
- * belongs to the reader that has unpublished it.
+ * belongs to the reader that has unpublished it. Such values count for their publisher's limits
+ * until its host asks for them, which it does at the limit.
  */
 #ifndef NAMES_H
 #define NAMES_H

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 #include "../../examples/pmix-host/names.h"
 
-#define NAMES 64u
+#define NAMES (NAMES_PROC_VALUES + 64u)
 
 static struct {
     char *name, *value;
@@ -282,12 +283,51 @@ static void test_waits(void **state)
     assert_int_equal(last_status, HOST_EGONE);
 }
 
+/* Values that have been read leave room for others; those that have not do not. */
+static void first_reads_try(void)
+{
+    char key[16];
+
+    for (uint32_t i = 0; i < NAMES_PROC_VALUES + 8; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, key, NULL, HOST_OK);
+        look_up(1, key, HOST_OK);
+    }
+    for (uint32_t i = 0; i < NAMES_PROC_VALUES + 8; i++) {
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, "same", NULL, HOST_OK);
+        look_up(1, "same", HOST_OK);
+    }
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "same", NULL, HOST_OK);
+    for (uint32_t i = 1; i < NAMES_PROC_VALUES; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, key, NULL, HOST_OK);
+    }
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "more", NULL, HOST_ELIMIT);
+    publish(1, NAMES_SESSION, NAMES_FIRST_READ, "other", NULL, HOST_OK);
+    look_up(1, "k3", HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "more", NULL, HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "k3", NULL, HOST_ELIMIT);
+}
+
+static void test_first_reads(void **state)
+{
+    first_reads_try();
+}
+
+static void test_first_reads_later(void **state)
+{
+    later = true;
+    first_reads_try();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_at_once, begin, end),
         cmocka_unit_test_setup_teardown(test_later, begin, end),
         cmocka_unit_test_setup_teardown(test_waits, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_reads, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_reads_later, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
