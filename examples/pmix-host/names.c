@@ -519,17 +519,25 @@ static void first_reads_ask(struct pmix_host *h, struct name_task *t)
     t->n_out--;
 }
 
-static void lookup_step(struct pmix_host *h, struct name_task *t)
+static uint32_t found_count(const struct name_task *t)
 {
-    uint32_t n = 0, wait = t->req->wait < t->req->n_values ? t->req->wait : t->req->n_values;
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < t->req->n_values; i++)
         n += t->found[i].value != NULL;
-    if (t->stage == STAGE_ASKS && (n >= wait || t->last))
+    return n;
+}
+
+static void lookup_step(struct pmix_host *h, struct name_task *t)
+{
+    const uint32_t wait = t->req->wait < t->req->n_values ? t->req->wait : t->req->n_values;
+
+    if (t->stage == STAGE_ASKS && (found_count(t) >= wait || t->last))
         first_reads_ask(h, t);
     if (t->n_out > 0)
         return;
-    if (t->stage == STAGE_CLEANS) {
+    /* One that waits, and has lost all that it found to other readers, waits on. */
+    if (t->stage == STAGE_CLEANS && (found_count(t) > 0 || wait == 0 || t->last)) {
         lookup_end(h, t);
     } else if (t->again || t->last) {
         t->n_out = 1;

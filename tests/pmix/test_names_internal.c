@@ -320,6 +320,31 @@ static void test_first_reads_later(void **state)
     first_reads_try();
 }
 
+/* Two lookups wait for a value that ends with its first read: one gets it, the other waits on. */
+static void test_first_read_lost(void **state)
+{
+    later = true;
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ask(rank, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "once", NULL, 1, 2);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 2);
+    assert_int_equal(last_status, HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 4);
+    assert_int_equal(last_status, HOST_OK);
+    assert_string_equal(last_value, "once;");
+    /* Without time left it ends. */
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ask(rank, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "once", NULL, 1, 2);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 6);
+    host.now_ns += UINT64_C(3000000000);
+    names_tick(&host);
+    service_run();
+    assert_int_equal(n_answers, 7);
+    assert_int_equal(last_status, HOST_ETIME);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +353,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waits, begin, end),
         cmocka_unit_test_setup_teardown(test_first_reads, begin, end),
         cmocka_unit_test_setup_teardown(test_first_reads_later, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_read_lost, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
