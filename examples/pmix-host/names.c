@@ -320,15 +320,15 @@ static struct name_task *task_add(struct pmix_host *h, const struct host_job *jo
     return t;
 }
 
-/* May one more request of this rank wait, or ask for the rank's own values? */
-static bool may_wait(const struct pmix_host *h, const struct name_task *by)
+/* May one more request of this rank have values sent? Of its own alone, each sends 4 MiB. */
+static bool may_read(const struct pmix_host *h, const struct name_task *by)
 {
     uint32_t n = 0;
 
     for (const struct name_task *t = h->name_tasks; t; t = t->next)
-        n += t != by && (t->req->wait > 0 || t->stage == STAGE_COUNTS) && t->job == by->job &&
-             t->rank == by->rank;
-    return n < NAMES_PROC_WAITING;
+        n += t != by && (t->req->what == PMIWIRE_NAME_LOOKUP || t->stage == STAGE_COUNTS) &&
+             t->job == by->job && t->rank == by->rank;
+    return n < NAMES_PROC_LOOKUPS;
 }
 
 /* ---- publish ---- */
@@ -393,7 +393,7 @@ static void publish_begin(struct pmix_host *h, struct name_task *t)
     t->status = publish_note(t);
     if (t->status == HOST_OK)
         publish_ask(h, t);
-    else if (t->status == HOST_ELIMIT && !t->counted && may_wait(h, t))
+    else if (t->status == HOST_ELIMIT && !t->counted && may_read(h, t))
         first_reads_count(h, t);
 }
 
@@ -604,6 +604,10 @@ static int request_check(const struct names_req *req)
 
         if (n == 0 || n > NAMES_KEY_BYTES)
             return HOST_EINVAL;
+        /* Else a small request has a value sent 256 times. */
+        for (uint32_t k = 0; req->what == PMIWIRE_NAME_LOOKUP && k < i; k++)
+            if (strcmp(req->values[k].key, req->values[i].key) == 0)
+                return HOST_EINVAL;
     }
     return HOST_OK;
 }
@@ -631,7 +635,7 @@ void names_request(struct pmix_host *h, const struct host_job *job, uint32_t ran
         t = task_add(h, job, rank, req, done, ctx);
         if (!t)
             status = HOST_ENOMEM;
-        else if (req->what == PMIWIRE_NAME_LOOKUP && req->wait > 0 && !may_wait(h, t))
+        else if (req->what == PMIWIRE_NAME_LOOKUP && !may_read(h, t))
             status = HOST_ELIMIT;
     }
     if (status != HOST_OK && t) {

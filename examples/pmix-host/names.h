@@ -18,7 +18,7 @@
 #define NAMES_KEYS         256u /* of one request */
 #define NAMES_PROC_VALUES  1024u
 #define NAMES_PROC_BYTES   (4u << 20) /* of keys and values */
-#define NAMES_PROC_WAITING 16u        /* lookups of a process that wait */
+#define NAMES_PROC_LOOKUPS 16u        /* of a process that are not answered */
 
 /* Who may look up, with libpmix's numbers. The others (RM, CUSTOM) are HOST_ENOTSUP. */
 enum names_range {

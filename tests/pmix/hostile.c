@@ -228,6 +228,21 @@ static void on_found(pmix_status_t status, pmix_pdata_t data[], size_t n, void *
     __atomic_add_fetch(&n_answers, 1, __ATOMIC_RELEASE);
 }
 
+/* A small request with a large answer. */
+static void lookup_repeated(void)
+{
+    static char text[100001];
+    pmix_pdata_t *found;
+
+    memset(text, 'x', sizeof(text) - 1);
+    must("PMIx_Publish", publish("repeated", text));
+    PMIX_PDATA_CREATE(found, 256);
+    for (int i = 0; i < 256; i++)
+        strcpy(found[i].key, "repeated");
+    say("look a key up 256 times", PMIx_Lookup(found, 256, NULL, 0));
+    PMIX_PDATA_FREE(found, 256);
+}
+
 static void lookup_flood(const char *argument)
 {
     const unsigned n = argument ? (unsigned)atoi(argument) : 5000;
@@ -236,6 +251,7 @@ static void lookup_flood(const char *argument)
     pmix_info_t wait;
     int all = 0;
 
+    lookup_repeated();
     PMIX_INFO_LOAD(&wait, PMIX_WAIT, &all, PMIX_INT);
     for (unsigned i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "never%u", i);

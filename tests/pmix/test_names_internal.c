@@ -257,7 +257,7 @@ static void test_later(void **state)
     try_all();
 }
 
-/* Lookups that wait: for a publish, for their time, for their rank's end; and no more than 16. */
+/* Lookups that wait: for a publish, for their time, for their rank's end. */
 static void test_waits(void **state)
 {
     ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "late", NULL, 1, 0);
@@ -273,13 +273,31 @@ static void test_waits(void **state)
     names_tick(&host);
     assert_int_equal(n_answers, 3);
     assert_int_equal(last_status, HOST_ETIME);
-    for (uint32_t i = 0; i < NAMES_PROC_WAITING; i++)
-        ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 1, 0);
-    assert_int_equal(n_answers, 3);
     ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 1, 0);
-    assert_int_equal(last_status, HOST_ELIMIT);
+    assert_int_equal(n_answers, 3);
     names_rank_gone(&host, 0, 1);
-    assert_int_equal(n_answers, 4 + (int)NAMES_PROC_WAITING);
+    assert_int_equal(n_answers, 4);
+    assert_int_equal(last_status, HOST_EGONE);
+}
+
+/* No more than 16 lookups of a rank are in hand, whether they wait or not, and each asks for a key
+ * once. */
+static void test_lookups(void **state)
+{
+    later = true;
+    for (uint32_t i = 0; i < NAMES_PROC_LOOKUPS; i++)
+        ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, i % 2, 0);
+    assert_int_equal(n_answers, 0);
+    ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 0, 0);
+    assert_int_equal(n_answers, 1);
+    assert_int_equal(last_status, HOST_ELIMIT);
+    ask(0, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 0, 0);
+    service_run();
+    assert_int_equal(n_answers, 2 + (int)NAMES_PROC_LOOKUPS / 2);
+    assert_int_equal(last_status, HOST_ENOENT);
+    ask(0, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "twice", "twice", 0, 0);
+    assert_int_equal(last_status, HOST_EINVAL);
+    names_rank_gone(&host, 0, 1);
     assert_int_equal(last_status, HOST_EGONE);
 }
 
@@ -351,6 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_at_once, begin, end),
         cmocka_unit_test_setup_teardown(test_later, begin, end),
         cmocka_unit_test_setup_teardown(test_waits, begin, end),
+        cmocka_unit_test_setup_teardown(test_lookups, begin, end),
         cmocka_unit_test_setup_teardown(test_first_reads, begin, end),
         cmocka_unit_test_setup_teardown(test_first_reads_later, begin, end),
         cmocka_unit_test_setup_teardown(test_first_read_lost, begin, end),
