@@ -294,8 +294,28 @@ static pmix_status_t spawn(const char *program, int n, pmix_info_t *info, size_t
     return rc;
 }
 
+/* What belongs to all programs is in the request once. */
+static void spawn_long(void)
+{
+    static char hosts[100001];
+    char *argv[] = {strdup("/bin/true"), NULL};
+    pmix_nspace_t nspace;
+    pmix_info_t info;
+    pmix_app_t *apps = calloc(1000, sizeof(*apps));
+
+    memset(hosts, 'x', sizeof(hosts) - 1);
+    PMIX_INFO_LOAD(&info, PMIX_HOST, hosts, PMIX_STRING);
+    for (int i = 0; i < 1000; i++)
+        apps[i] = (pmix_app_t){.cmd = argv[0], .argv = argv, .maxprocs = 1};
+    say("spawn 1000 programs with many hosts", PMIx_Spawn(&info, 1, apps, 1000, nspace));
+    PMIX_INFO_DESTRUCT(&info);
+    free(argv[0]);
+    free(apps);
+}
+
 static void spawn_many(const char *argument)
 {
+    spawn_long();
     say("spawn too many", spawn("/bin/true", 1000000, NULL, 0));
     say("spawn more than may run", spawn("/bin/true", 9, NULL, 0));
     say("spawn none", spawn("/bin/true", 0, NULL, 0));

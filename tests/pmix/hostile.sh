@@ -68,6 +68,7 @@ test_limits() {
         err_has '^pmirun: rank 0 '
     done
     harmless spawn
+    out_has '^spawn 1000 programs with many hosts: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn too many: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn more than may run: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn none: \(PMIX_ERR_\)\?BAD.PARAM'
