@@ -21,6 +21,7 @@ static const uint8_t ranges[] = {NAMES_PROC, NAMES_NSPACE, NAMES_LOCAL, NAMES_SE
 /* What a rank here has published. */
 struct published {
     struct published *next;
+    uint64_t id; /* no other on this node has it */
     uint32_t job, rank, uid;
     uint8_t range, persist;
     size_t bytes;
@@ -36,7 +37,8 @@ struct found {
     uint8_t persist;
 };
 
-enum stage { STAGE_ASKS, STAGE_CLEANS, STAGE_WAITS };
+/* COUNTS: before ASKS. A publish asks which earlier values are still there. */
+enum stage { STAGE_ASKS, STAGE_CLEANS, STAGE_WAITS, STAGE_COUNTS };
 
 /* A request that is not answered. */
 struct name_task {
@@ -55,6 +57,7 @@ struct name_task {
     struct found *found;    /* lookup: by key */
     struct published *made; /* publish: of all its keys, in their order reversed; not in the list */
     bool *is_made;          /* by key */
+    uint64_t *counted;      /* publish: ids of values that it asks for, by slot; NULL: of none */
 };
 
 /* ---- names and values ---- */
@@ -148,16 +151,17 @@ static void published_free(struct pmix_host *h, struct published *it)
     free(it);
 }
 
-/* NULL: no memory. */
-static struct published *published_new(const struct name_task *t, struct client *by,
-                                       const struct names_value *from)
+/* The value of key i. NULL: no memory. */
+static struct published *published_new(const struct name_task *t, struct client *by, uint32_t i)
 {
+    const struct names_value *from = &t->req->values[i];
     const size_t len = strlen(from->key) + 1;
     struct published *it = malloc(sizeof(*it) + len);
 
     if (!it)
         return NULL;
-    *it = (struct published){.job = t->job->number,
+    *it = (struct published){.id = t->id << SLOT_BITS | i,
+                             .job = t->job->number,
                              .rank = t->rank,
                              .uid = t->req->uid,
                              .range = t->req->range,
@@ -167,6 +171,30 @@ static struct published *published_new(const struct name_task *t, struct client 
     by->n_published++;
     by->published_bytes += it->bytes;
     return it;
+}
+
+static bool is_first_read(const struct published *it, const struct name_task *t)
+{
+    return it->persist == NAMES_FIRST_READ && it->job == t->job->number && it->rank == t->rank &&
+           it->uid == t->req->uid;
+}
+
+/* The names of a task were free: its rank's earlier values under them have been read. */
+static void published_replace(struct pmix_host *h, const struct name_task *t)
+{
+    for (const struct published *made = t->made; made; made = made->next) {
+        for (struct published **p = &h->published; *p;) {
+            struct published *it = *p;
+
+            if (is_first_read(it, t) && range_class(it->range) == range_class(made->range) &&
+                strcmp(it->key, made->key) == 0) {
+                *p = it->next;
+                published_free(h, it);
+            } else {
+                p = &it->next;
+            }
+        }
+    }
 }
 
 /* Moves what a task has published into the list. */
@@ -223,7 +251,7 @@ static int publish_note(struct name_task *t)
         bytes > NAMES_PROC_BYTES - by->published_bytes)
         return HOST_ELIMIT;
     for (uint32_t i = 0; i < t->req->n_values; i++) {
-        struct published *it = published_new(t, by, &t->req->values[i]);
+        struct published *it = published_new(t, by, i);
 
         if (!it)
             return HOST_ENOMEM;
@@ -247,6 +275,7 @@ static void task_free(struct pmix_host *h, struct name_task *t)
     }
     free(t->found);
     free(t->is_made);
+    free(t->counted);
     free(t);
 }
 
@@ -291,7 +320,57 @@ static struct name_task *task_add(struct pmix_host *h, const struct host_job *jo
     return t;
 }
 
+/* May one more request of this rank have values sent? Of its own alone, each sends 4 MiB. */
+static bool may_read(const struct pmix_host *h, const struct name_task *by)
+{
+    uint32_t n = 0;
+
+    for (const struct name_task *t = h->name_tasks; t; t = t->next)
+        n += t != by && (t->req->what == PMIWIRE_NAME_LOOKUP || t->stage == STAGE_COUNTS) &&
+             t->job == by->job && t->rank == by->rank;
+    return n < NAMES_PROC_LOOKUPS;
+}
+
 /* ---- publish ---- */
+
+/*
+ * The rank is at its limit. Its values that end with the first read may have been read: the
+ * reader's host tells the name service alone. So asks that which of them are still there.
+ */
+static void first_reads_count(struct pmix_host *h, struct name_task *t)
+{
+    uint32_t n = 0;
+
+    t->counted = calloc(NAMES_PROC_VALUES, sizeof(*t->counted));
+    if (!t->counted)
+        return;
+    t->stage = STAGE_COUNTS;
+    for (struct published *it = h->published, *next; it && n < NAMES_PROC_VALUES; it = next) {
+        next = it->next; /* the answer may free it */
+        if (!is_first_read(it, t))
+            continue;
+        t->counted[n] = it->id;
+        name_ask(h, t, PMIWIRE_NAME_LOOKUP, n++, 0, it->range, it->key, (struct pmiwire_str){0});
+    }
+}
+
+static void first_read_counted(struct pmix_host *h, const struct name_task *t, uint32_t slot,
+                               int rc, struct pmiwire_str value)
+{
+    struct published **p = &h->published;
+
+    if (rc == 0 && value.len >= VALUE_BYTES && le32_read(value.ptr) == t->job->number &&
+        le32_read(value.ptr + 4) == t->rank)
+        return; /* nobody has read it */
+    while (*p && (*p)->id != t->counted[slot])
+        p = &(*p)->next;
+    if (*p) {
+        struct published *it = *p;
+
+        *p = it->next;
+        published_free(h, it);
+    }
+}
 
 static void publish_ask(struct pmix_host *h, struct name_task *t)
 {
@@ -309,6 +388,15 @@ static void publish_ask(struct pmix_host *h, struct name_task *t)
     }
 }
 
+static void publish_begin(struct pmix_host *h, struct name_task *t)
+{
+    t->status = publish_note(t);
+    if (t->status == HOST_OK)
+        publish_ask(h, t);
+    else if (t->status == HOST_ELIMIT && !t->counted && may_read(h, t))
+        first_reads_count(h, t);
+}
+
 static void publish_answered(struct name_task *t, uint32_t slot, int rc)
 {
     t->is_made[slot] = rc == 0;
@@ -319,6 +407,13 @@ static void publish_answered(struct name_task *t, uint32_t slot, int rc)
 /* All is published, or none: takes back what was. */
 static void publish_step(struct pmix_host *h, struct name_task *t)
 {
+    if (t->stage == STAGE_COUNTS) {
+        t->stage = STAGE_ASKS;
+        t->n_out = 1;
+        publish_begin(h, t);
+        if (--t->n_out > 0)
+            return;
+    }
     if (t->status != HOST_OK && t->stage == STAGE_ASKS) {
         t->stage = STAGE_CLEANS;
         t->n_out = 1;
@@ -333,6 +428,7 @@ static void publish_step(struct pmix_host *h, struct name_task *t)
         task_end(h, t, t->status, NULL, 0);
         return;
     }
+    published_replace(h, t);
     published_add(h, t);
     task_end(h, t, HOST_OK, NULL, 0);
     names_retry(h);
@@ -423,17 +519,25 @@ static void first_reads_ask(struct pmix_host *h, struct name_task *t)
     t->n_out--;
 }
 
-static void lookup_step(struct pmix_host *h, struct name_task *t)
+static uint32_t found_count(const struct name_task *t)
 {
-    uint32_t n = 0, wait = t->req->wait < t->req->n_values ? t->req->wait : t->req->n_values;
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < t->req->n_values; i++)
         n += t->found[i].value != NULL;
-    if (t->stage == STAGE_ASKS && (n >= wait || t->last))
+    return n;
+}
+
+static void lookup_step(struct pmix_host *h, struct name_task *t)
+{
+    const uint32_t wait = t->req->wait < t->req->n_values ? t->req->wait : t->req->n_values;
+
+    if (t->stage == STAGE_ASKS && (found_count(t) >= wait || t->last))
         first_reads_ask(h, t);
     if (t->n_out > 0)
         return;
-    if (t->stage == STAGE_CLEANS) {
+    /* One that waits, and has lost all that it found to other readers, waits on. */
+    if (t->stage == STAGE_CLEANS && (found_count(t) > 0 || wait == 0 || t->last)) {
         lookup_end(h, t);
     } else if (t->again || t->last) {
         t->n_out = 1;
@@ -443,16 +547,6 @@ static void lookup_step(struct pmix_host *h, struct name_task *t)
     } else {
         t->stage = STAGE_WAITS;
     }
-}
-
-/* May one more lookup of this rank wait? */
-static bool may_wait(const struct pmix_host *h, const struct name_task *by)
-{
-    uint32_t n = 0;
-
-    for (const struct name_task *t = h->name_tasks; t; t = t->next)
-        n += t != by && t->req->wait > 0 && t->job == by->job && t->rank == by->rank;
-    return n < NAMES_PROC_WAITING;
 }
 
 /* ---- unpublish ---- */
@@ -510,6 +604,10 @@ static int request_check(const struct names_req *req)
 
         if (n == 0 || n > NAMES_KEY_BYTES)
             return HOST_EINVAL;
+        /* Else a small request has a value sent 256 times. */
+        for (uint32_t k = 0; req->what == PMIWIRE_NAME_LOOKUP && k < i; k++)
+            if (strcmp(req->values[k].key, req->values[i].key) == 0)
+                return HOST_EINVAL;
     }
     return HOST_OK;
 }
@@ -535,10 +633,10 @@ void names_request(struct pmix_host *h, const struct host_job *job, uint32_t ran
 
     if (status == HOST_OK) {
         t = task_add(h, job, rank, req, done, ctx);
-        status = !t                                  ? HOST_ENOMEM
-                 : req->what == PMIWIRE_NAME_PUBLISH ? publish_note(t)
-                 : req->wait > 0 && !may_wait(h, t)  ? HOST_ELIMIT
-                                                     : HOST_OK;
+        if (!t)
+            status = HOST_ENOMEM;
+        else if (req->what == PMIWIRE_NAME_LOOKUP && !may_read(h, t))
+            status = HOST_ELIMIT;
     }
     if (status != HOST_OK && t) {
         task_end(h, t, status, NULL, 0);
@@ -550,7 +648,7 @@ void names_request(struct pmix_host *h, const struct host_job *job, uint32_t ran
     }
     t->deadline_ns = req->timeout_s ? h->now_ns + req->timeout_s * NS_PER_S : 0;
     if (req->what == PMIWIRE_NAME_PUBLISH)
-        publish_ask(h, t);
+        publish_begin(h, t);
     else if (req->what == PMIWIRE_NAME_LOOKUP)
         lookup_ask(h, t);
     else
@@ -571,7 +669,10 @@ bool names_answer(struct pmix_host *h, uint64_t token, int rc, struct pmiwire_st
         t = t->next;
     if (!t || t->n_out == 0)
         return true;
-    if (t->stage == STAGE_ASKS && t->req->what == PMIWIRE_NAME_LOOKUP) {
+    if (t->stage == STAGE_COUNTS) {
+        if (slot < NAMES_PROC_VALUES)
+            first_read_counted(h, t, slot, rc, value);
+    } else if (t->stage == STAGE_ASKS && t->req->what == PMIWIRE_NAME_LOOKUP) {
         if (slot / RANGES < t->req->n_values)
             lookup_answered(t, slot, rc, value);
     } else if (t->stage == STAGE_ASKS && t->req->what == PMIWIRE_NAME_PUBLISH) {

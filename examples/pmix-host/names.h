@@ -6,7 +6,8 @@
  *
  * A lookup asks for a key in the four ranges that the asking rank is in, the narrowest wins. One
  * that waits asks again when a name has been published. A value that ends with the first read
- * belongs to the reader that has unpublished it.
+ * belongs to the reader that has unpublished it. Such values count for their publisher's limits
+ * until its host asks for them, which it does at the limit.
  */
 #ifndef NAMES_H
 #define NAMES_H
@@ -17,7 +18,7 @@
 #define NAMES_KEYS         256u /* of one request */
 #define NAMES_PROC_VALUES  1024u
 #define NAMES_PROC_BYTES   (4u << 20) /* of keys and values */
-#define NAMES_PROC_WAITING 16u        /* lookups of a process that wait */
+#define NAMES_PROC_LOOKUPS 16u        /* of a process that are not answered */
 
 /* Who may look up, with libpmix's numbers. The others (RM, CUSTOM) are HOST_ENOTSUP. */
 enum names_range {

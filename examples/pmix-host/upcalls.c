@@ -21,10 +21,11 @@ struct upcall_block {
     max_align_t bytes[];
 };
 
-/* Zeroed memory that is freed with it; NULL: there is none. */
+/* Zeroed memory that is freed with it; NULL: there is none, or the request has had enough. */
 static void *block_take(struct upcall *u, size_t n)
 {
-    struct upcall_block *b = calloc(1, sizeof(*b) + n);
+    const bool fits = n <= UPCALL_BYTES && u->queued.bytes <= UPCALL_BYTES - n;
+    struct upcall_block *b = fits ? calloc(1, sizeof(*b) + n) : NULL;
 
     if (!b)
         return NULL;
@@ -81,8 +82,8 @@ static struct upcall *upcall_new_op(enum upcall_kind kind, const pmix_proc_t *wh
     return u;
 }
 
-/* Queues u; NULL, or not ok: out of memory. Returns libpmix's status: the answer follows, or an
- * error. */
+/* Queues u; NULL: out of memory; not ok: that, or it is too large. Returns libpmix's status: the
+ * answer follows, or an error. */
 static pmix_status_t upcall_queue(struct upcall *u, bool ok)
 {
     if (!u)
@@ -91,7 +92,7 @@ static pmix_status_t upcall_queue(struct upcall *u, bool ok)
         return PMIX_SUCCESS;
     u->data = NULL; /* stays libpmix's */
     upcall_free(u);
-    return ok ? PMIX_ERR_OUT_OF_RESOURCE : PMIX_ERR_NOMEM;
+    return PMIX_ERR_OUT_OF_RESOURCE;
 }
 
 static bool take_procs(struct upcall *u, const pmix_proc_t *procs, size_t n)
@@ -148,14 +149,16 @@ static pmix_status_t upcall_fence(const pmix_proc_t procs[], size_t n, const pmi
                                   void *cbdata)
 {
     struct upcall *u = upcall_new(UP_FENCE, NULL, cbdata);
+    bool ok;
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.modex = done;
+    ok = take_procs(u, procs, n);
     u->data = data; /* libpmix allocated it; the host frees it unless it refuses */
     u->len = data ? len : 0;
     u->queued.bytes += u->len;
-    return upcall_queue(u, take_procs(u, procs, n));
+    return upcall_queue(u, ok);
 }
 
 static pmix_status_t collective_queue(enum upcall_kind kind, const pmix_proc_t procs[], size_t n,

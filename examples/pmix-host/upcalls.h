@@ -32,6 +32,10 @@ enum upcall_kind {
     UP_GIVEN, /* the answer to our own request: status, data; wants none */
 };
 
+/* Of a request's copy. A client's message has at most 4 MiB (bounds.h), but a spawn's is larger: it
+ * has what belongs to all programs once. */
+#define UPCALL_BYTES ((size_t)64 << 20)
+
 struct upcall_block;
 
 struct upcall {

@@ -228,6 +228,21 @@ static void on_found(pmix_status_t status, pmix_pdata_t data[], size_t n, void *
     __atomic_add_fetch(&n_answers, 1, __ATOMIC_RELEASE);
 }
 
+/* A small request with a large answer. */
+static void lookup_repeated(void)
+{
+    static char text[100001];
+    pmix_pdata_t *found;
+
+    memset(text, 'x', sizeof(text) - 1);
+    must("PMIx_Publish", publish("repeated", text));
+    PMIX_PDATA_CREATE(found, 256);
+    for (int i = 0; i < 256; i++)
+        strcpy(found[i].key, "repeated");
+    say("look a key up 256 times", PMIx_Lookup(found, 256, NULL, 0));
+    PMIX_PDATA_FREE(found, 256);
+}
+
 static void lookup_flood(const char *argument)
 {
     const unsigned n = argument ? (unsigned)atoi(argument) : 5000;
@@ -236,6 +251,7 @@ static void lookup_flood(const char *argument)
     pmix_info_t wait;
     int all = 0;
 
+    lookup_repeated();
     PMIX_INFO_LOAD(&wait, PMIX_WAIT, &all, PMIX_INT);
     for (unsigned i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "never%u", i);
@@ -278,8 +294,28 @@ static pmix_status_t spawn(const char *program, int n, pmix_info_t *info, size_t
     return rc;
 }
 
+/* What belongs to all programs is in the request once. */
+static void spawn_long(void)
+{
+    static char hosts[100001];
+    char *argv[] = {strdup("/bin/true"), NULL};
+    pmix_nspace_t nspace;
+    pmix_info_t info;
+    pmix_app_t *apps = calloc(1000, sizeof(*apps));
+
+    memset(hosts, 'x', sizeof(hosts) - 1);
+    PMIX_INFO_LOAD(&info, PMIX_HOST, hosts, PMIX_STRING);
+    for (int i = 0; i < 1000; i++)
+        apps[i] = (pmix_app_t){.cmd = argv[0], .argv = argv, .maxprocs = 1};
+    say("spawn 1000 programs with many hosts", PMIx_Spawn(&info, 1, apps, 1000, nspace));
+    PMIX_INFO_DESTRUCT(&info);
+    free(argv[0]);
+    free(apps);
+}
+
 static void spawn_many(const char *argument)
 {
+    spawn_long();
     say("spawn too many", spawn("/bin/true", 1000000, NULL, 0));
     say("spawn more than may run", spawn("/bin/true", 9, NULL, 0));
     say("spawn none", spawn("/bin/true", 0, NULL, 0));

@@ -58,6 +58,7 @@ test_limits() {
     out_has '^publish many values that are large together: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^publish too many at once: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     harmless lookup 5000
+    out_has '^look a key up 256 times: \(PMIX_ERR_\)\?BAD.PARAM'
     out_has '^lookups: 4984 refused, 16 wait$'
     # libpmix's server disconnects a client that sends more than it can store.
     harmless put 1
@@ -67,6 +68,7 @@ test_limits() {
         err_has '^pmirun: rank 0 '
     done
     harmless spawn
+    out_has '^spawn 1000 programs with many hosts: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn too many: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn more than may run: \(PMIX_ERR_\)\?OUT.OF.RESOURCE'
     out_has '^spawn none: \(PMIX_ERR_\)\?BAD.PARAM'

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 #include "../../examples/pmix-host/names.h"
 
-#define NAMES 64u
+#define NAMES (NAMES_PROC_VALUES + 64u)
 
 static struct {
     char *name, *value;
@@ -256,7 +257,7 @@ static void test_later(void **state)
     try_all();
 }
 
-/* Lookups that wait: for a publish, for their time, for their rank's end; and no more than 16. */
+/* Lookups that wait: for a publish, for their time, for their rank's end. */
 static void test_waits(void **state)
 {
     ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "late", NULL, 1, 0);
@@ -272,14 +273,94 @@ static void test_waits(void **state)
     names_tick(&host);
     assert_int_equal(n_answers, 3);
     assert_int_equal(last_status, HOST_ETIME);
-    for (uint32_t i = 0; i < NAMES_PROC_WAITING; i++)
-        ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 1, 0);
-    assert_int_equal(n_answers, 3);
     ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 1, 0);
-    assert_int_equal(last_status, HOST_ELIMIT);
+    assert_int_equal(n_answers, 3);
     names_rank_gone(&host, 0, 1);
-    assert_int_equal(n_answers, 4 + (int)NAMES_PROC_WAITING);
+    assert_int_equal(n_answers, 4);
     assert_int_equal(last_status, HOST_EGONE);
+}
+
+/* No more than 16 lookups of a rank are in hand, whether they wait or not, and each asks for a key
+ * once. */
+static void test_lookups(void **state)
+{
+    later = true;
+    for (uint32_t i = 0; i < NAMES_PROC_LOOKUPS; i++)
+        ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, i % 2, 0);
+    assert_int_equal(n_answers, 0);
+    ask(1, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 0, 0);
+    assert_int_equal(n_answers, 1);
+    assert_int_equal(last_status, HOST_ELIMIT);
+    ask(0, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "never", NULL, 0, 0);
+    service_run();
+    assert_int_equal(n_answers, 2 + (int)NAMES_PROC_LOOKUPS / 2);
+    assert_int_equal(last_status, HOST_ENOENT);
+    ask(0, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "twice", "twice", 0, 0);
+    assert_int_equal(last_status, HOST_EINVAL);
+    names_rank_gone(&host, 0, 1);
+    assert_int_equal(last_status, HOST_EGONE);
+}
+
+/* Values that have been read leave room for others; those that have not do not. */
+static void first_reads_try(void)
+{
+    char key[16];
+
+    for (uint32_t i = 0; i < NAMES_PROC_VALUES + 8; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, key, NULL, HOST_OK);
+        look_up(1, key, HOST_OK);
+    }
+    for (uint32_t i = 0; i < NAMES_PROC_VALUES + 8; i++) {
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, "same", NULL, HOST_OK);
+        look_up(1, "same", HOST_OK);
+    }
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "same", NULL, HOST_OK);
+    for (uint32_t i = 1; i < NAMES_PROC_VALUES; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        publish(0, NAMES_SESSION, NAMES_FIRST_READ, key, NULL, HOST_OK);
+    }
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "more", NULL, HOST_ELIMIT);
+    publish(1, NAMES_SESSION, NAMES_FIRST_READ, "other", NULL, HOST_OK);
+    look_up(1, "k3", HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "more", NULL, HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "k3", NULL, HOST_ELIMIT);
+}
+
+static void test_first_reads(void **state)
+{
+    first_reads_try();
+}
+
+static void test_first_reads_later(void **state)
+{
+    later = true;
+    first_reads_try();
+}
+
+/* Two lookups wait for a value that ends with its first read: one gets it, the other waits on. */
+static void test_first_read_lost(void **state)
+{
+    later = true;
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ask(rank, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "once", NULL, 1, 2);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 2);
+    assert_int_equal(last_status, HOST_OK);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 4);
+    assert_int_equal(last_status, HOST_OK);
+    assert_string_equal(last_value, "once;");
+    /* Without time left it ends. */
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ask(rank, PMIWIRE_NAME_LOOKUP, NAMES_SESSION, 0, "once", NULL, 1, 2);
+    publish(0, NAMES_SESSION, NAMES_FIRST_READ, "once", NULL, HOST_OK);
+    assert_int_equal(n_answers, 6);
+    host.now_ns += UINT64_C(3000000000);
+    names_tick(&host);
+    service_run();
+    assert_int_equal(n_answers, 7);
+    assert_int_equal(last_status, HOST_ETIME);
 }
 
 int main(void)
@@ -288,6 +369,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_at_once, begin, end),
         cmocka_unit_test_setup_teardown(test_later, begin, end),
         cmocka_unit_test_setup_teardown(test_waits, begin, end),
+        cmocka_unit_test_setup_teardown(test_lookups, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_reads, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_reads_later, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_read_lost, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
