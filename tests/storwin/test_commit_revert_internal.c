@@ -189,13 +189,34 @@ static void damaged_twice(void **state)
     unlink(opts.filename);
 }
 
+/* The home area is damaged under a window that has become longer: the revert fails, and the next
+ * commit is whole. */
+static void damaged_home(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+
+    fill(storwin_base(win), BYTES, 1);
+    commit_window(win);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000);
+    write_file(opts.filename, opts.offset_bytes + STORWIN__FIRST_AREA + 5000, "damage", 6);
+    assert_int_equal(storwin_revert(win, NULL), STORWIN_EDAMAGED);
+    fill(storwin_base(win), BYTES + 100000, 2);
+    commit_window(win);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000);
+    assert_true(holds(storwin_base(win), BYTES + 100000, 2));
+    discard(win);
+    unlink(opts.filename);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reverts),
-        cmocka_unit_test(combined),
-        cmocka_unit_test(shortened),
-        cmocka_unit_test(damaged_twice),
+        cmocka_unit_test(reverts),      cmocka_unit_test(combined),
+        cmocka_unit_test(shortened),    cmocka_unit_test(damaged_twice),
+        cmocka_unit_test(damaged_home),
     };
 
     commit_test_begin();
