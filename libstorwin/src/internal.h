@@ -111,6 +111,7 @@ int storwin__file_lock_size(int fd, int on);
 void storwin__file_open_direct(struct storwin__file *f);
 void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, uint64_t bytes,
                                int on);
+int storwin__file_named(const struct storwin__file *f);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
