@@ -101,10 +101,10 @@ extern "C" {
  * @return
  *   - 0
  *   - STORWIN_ERACE: see "Stores during the call"
- *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
- *     first such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped
- *     pages, and a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end
- *     it too.
+ *   - -EFAULT: changed pages are unmapped or protected, or so is the first or last page of adopted
+ *     memory, and that page also has other data. `offset` and `bytes` of the error name the first
+ *     such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped pages, and
+ *     a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end it too.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit. Exception: if this was the
