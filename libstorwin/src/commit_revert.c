@@ -61,11 +61,15 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
     int rc = storwin__commit_check(win, err);
     struct storwin__commit *c = rc == 0 ? win->commit : NULL;
     struct stat st;
+    uint64_t end;
 
     if (!c) /* an error, or a window wholly in memory */
         return rc;
-    if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 &&
-        (uint64_t)st.st_size < win->opts.offset_bytes + c->base + c->areas * c->cap)
+    /* With SLOTS the last commit may still need the journal of another window. */
+    end = win->opts.offset_bytes +
+          storwin__max(c->base + c->areas * c->cap + c->journal_cap,
+                       storwin__area_at(&c->last, 2) + c->last.journal_bytes);
+    if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 && (uint64_t)st.st_size < end)
         return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                              "\"%.80s\" was shortened to %" PRIu64 " bytes", win->path,
                              (uint64_t)st.st_size);

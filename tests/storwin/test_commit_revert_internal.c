@@ -166,6 +166,42 @@ static void shortened(void **state)
         }
 }
 
+/* Somebody cuts off the journal, which has a part of the last commit: no revert changes the window.
+ * By then the file may be open for commits without a journal, also in a longer window. */
+static void shortened_journal(void **state)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+        struct storwin__record last;
+        uint8_t *base = storwin_base(win);
+
+        fill(base, BYTES, 1);
+        commit_window(win);
+        base[70000] ^= 1;
+        commit_window(win);
+        last = win->commit->last;
+        assert_true(last.journal_bytes > 0);
+        if (i / 2) {
+            discard(win);
+            opts.atomic = STORWIN_ATOMIC_SLOTS;
+            win = alloc_window(&opts, i < 4 ? BYTES : BYTES + 100000);
+            base = storwin_base(win);
+        }
+        base[70000] ^= 2;
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        base[70000] ^= 2;
+        assert_int_equal(truncate(opts.filename, (off_t)(storwin__area_at(&last, 2) +
+                                                         (i % 2 ? last.journal_bytes - 1 : 0))),
+                         0);
+        assert_int_equal(storwin_revert(win, NULL), STORWIN_ESHORT);
+        base[70000] ^= 3;
+        assert_true(holds(base, BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
 /* The journal is damaged under a window that has become longer: no revert returns a part of the
  * commit. */
 static void damaged_twice(void **state)
@@ -214,9 +250,9 @@ static void damaged_home(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reverts),      cmocka_unit_test(combined),
-        cmocka_unit_test(shortened),    cmocka_unit_test(damaged_twice),
-        cmocka_unit_test(damaged_home),
+        cmocka_unit_test(reverts),       cmocka_unit_test(combined),
+        cmocka_unit_test(shortened),     cmocka_unit_test(shortened_journal),
+        cmocka_unit_test(damaged_twice), cmocka_unit_test(damaged_home),
     };
 
     commit_test_begin();

@@ -242,7 +242,8 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  * @return
  *   - 0
  *   - STORWIN_ENONE: nothing was committed so far; the window is unchanged
- *   - STORWIN_ESHORT: the file was shortened, and lost the commit; the window is unchanged
+ *   - STORWIN_ESHORT: the file was shortened, even if only by unused space of the journal; the
+ *     window is unchanged
  *   - STORWIN_ESTATE: as storwin_commit()
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
