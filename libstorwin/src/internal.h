@@ -311,6 +311,7 @@ void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats
 /* pager_sync.c */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 void storwin__pager_distrust(struct storwin_window *win);

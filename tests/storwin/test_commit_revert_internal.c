@@ -7,6 +7,8 @@
 
 #include "commit_test_internal.h"
 
+#include <sys/mman.h>
+
 /* A window comes back to its last commit, in place, whatever commits and failures were before. */
 static void reverts_of(uint32_t atomic, unsigned without)
 {
@@ -88,6 +90,46 @@ static void reverts(void **state)
     for (unsigned a = 0; a < 3; a++)
         for (unsigned w = 0; w < N_WITHOUTS; w++)
             reverts_of(atomics[a], withouts[w]);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
+/* The program has protected a page: no revert can read into it, and none ends the process. Without
+ * the protection the next one succeeds. */
+static void protected_page(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    for (unsigned i = 0; i < 2 * N_WITHOUTS; i++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+        struct storwin_window *win;
+        uint8_t *base;
+
+        atomic_store(&storwin__without, withouts[i / 2]);
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        if (i % 2) { /* it is read whole */
+            discard(win);
+            win = alloc_window(&opts, BYTES + 100000);
+        }
+        base = storwin_base(win);
+        base[3 * page] ^= 1;
+        base[6 * page] ^= 1;
+        assert_int_equal(mprotect(base + 3 * page, page, PROT_READ), 0);
+        assert_int_equal(storwin_revert(win, NULL), -EFAULT);
+        assert_int_equal(mprotect(base + 3 * page, page, PROT_READ | PROT_WRITE), 0);
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_true(holds(base, BYTES, 1));
+        base[3 * page] ^= 1; /* it is tracked again */
+        commit_window(win);
+        discard(win);
+        win = alloc_window(&opts, BYTES + 100000);
+        base = storwin_base(win);
+        base[3 * page] ^= 1;
+        assert_true(holds(base, BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
@@ -250,9 +292,10 @@ static void damaged_home(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reverts),       cmocka_unit_test(combined),
-        cmocka_unit_test(shortened),     cmocka_unit_test(shortened_journal),
-        cmocka_unit_test(damaged_twice), cmocka_unit_test(damaged_home),
+        cmocka_unit_test(reverts),           cmocka_unit_test(protected_page),
+        cmocka_unit_test(combined),          cmocka_unit_test(shortened),
+        cmocka_unit_test(shortened_journal), cmocka_unit_test(damaged_twice),
+        cmocka_unit_test(damaged_home),
     };
 
     commit_test_begin();

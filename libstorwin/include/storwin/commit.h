@@ -234,8 +234,8 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *     the window comes back to its state.
  *   - If the stored state is shorter than the window, the memory behind it keeps its content until
  *     the first commit of the longer window.
- *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined.
- *     They still count as changed.
+ *   - After STORWIN_EDAMAGED, -EFAULT or an error of reading, the content of the changed pages is
+ *     undefined. They still count as changed.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -245,6 +245,7 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *   - STORWIN_ESHORT: the file was shortened, even if only by unused space of the journal; the
  *     window is unchanged
  *   - STORWIN_ESTATE: as storwin_commit()
+ *   - -EFAULT: a changed page is unmapped or protected
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
