@@ -24,7 +24,8 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS    24 /* keys of the table in opts.c */
+#define STORWIN__HINTS    24     /* keys of the table in opts.c */
+#define STORWIN__COPIES   65536u /* a commit's longest request of copies; no page is longer */
 #define STORWIN__FILENAME "storage_alloc_filename"
 
 /*

@@ -118,6 +118,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_EVERSION, STORWIN_ENONE, STORWIN_EBUSY: with
  *     storage_alloc_atomic: the commits of the file cannot be opened; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
+ *   - -EOPNOTSUPP: storage_alloc_atomic on a machine with pages above 64 KiB
  *   - -EAGAIN: others created and removed the file in each of several attempts to open it
  *   - -ENOMEM; -EINVAL; any error of open()
  *
