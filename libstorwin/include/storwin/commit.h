@@ -33,7 +33,8 @@ extern "C" {
  *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
  *
  * Stores during the call:
- *   - If there are none, the call writes from the window itself.
+ *   - If there are none, the call writes from the window itself, or from short copies where only
+ *     checksums show stores: compared windows, and pages that also have other data.
  *   - If there are some, it copies the pages that it writes. It copies again what was stored
  *     meanwhile, until a round finds no store. No thread waits for the call, but each store costs
  *     the fault of tracking again. From then on, commits of the window begin with the copy.
@@ -111,8 +112,9 @@ extern "C" {
  *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates 16 bytes for each 4,096 bytes that changed, during the call; if threads store
- *            meanwhile, a copy of the pages that it writes.
+ * @allocates during the call: if it appends to the journal, 16 bytes for each 4,096 bytes that
+ *            changed, and as much as changed, up to 1 MiB; if threads store meanwhile, a copy of
+ *            the pages that it writes. Needs about 80 KiB of stack.
  * @cost      writes the changed pages once, and flushes the device twice. When the journal is full,
  *            with STORWIN_ATOMIC_AUTO also when 40 % or more has changed, and with
  *            STORWIN_ATOMIC_SLOTS always, the call updates the older copy instead of the journal.

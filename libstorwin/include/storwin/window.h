@@ -421,7 +421,8 @@ struct storwin_info {
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
  *              release's fails with -EINVAL
  * @return 0; -EINVAL
- * MT-Safe. Allocates nothing.
+ * MT-Safe, but not beside a commit, revert or storwin_follow() of the window; an asynchronous
+ * commit ends when its result is collected. Allocates nothing.
  */
 STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_info *info);
 
@@ -437,7 +438,7 @@ STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_i
  *   - -ENOENT: not a hint of this library, or without effect on this window
  *   - -ENOBUFS: `cap` is too small
  *
- * MT-Safe. Allocates nothing.
+ * MT-Safe as storwin_query(). Allocates nothing.
  */
 STORWIN_API int storwin_hint_query(const struct storwin_window *win, const char *key, char *value,
                                    size_t cap);
