@@ -575,7 +575,7 @@ void storwin__file_undo(struct storwin__file *f)
         close(f->direct_fd);
         f->direct_fd = -1;
     }
-    if (f->fd >= 0 && storwin__file_in_use(f)) {
+    if (f->fd >= 0 && (f->created || f->grown) && storwin__file_in_use(f)) {
         storwin__file_close(f);
         return;
     }
