@@ -59,7 +59,9 @@ static int locked_here(const struct storwin__file *f, int64_t start)
     return found;
 }
 
-/* Takes the lock, of F_WRLCK or F_RDLCK, on `bytes` of a device from `offset`, or on a file. */
+/* Takes the lock, of F_WRLCK or F_RDLCK, on `bytes` of a device from `offset`, or on a file.
+ * -EAGAIN: the file lost its name meanwhile. The window that created it held the lock, and failed.
+ */
 static int take_lock(const struct storwin__file *f, short type, uint64_t offset, uint64_t bytes,
                      const char *path, struct storwin_error *err)
 {
@@ -73,7 +75,10 @@ static int take_lock(const struct storwin__file *f, short type, uint64_t offset,
     }
     for (int first = 1;; first = 0) {
         if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
-            return 0;
+            return f->device || f->nameless || storwin__file_named(f) != 0
+                       ? 0
+                       : storwin__fail(err, -EAGAIN, STORWIN__FILENAME, "\"%.100s\" comes and goes",
+                                       path);
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return storwin__fail(err, -errno, STORWIN__FILENAME, "lock \"%.80s\": %s", path,
                                  storwin_strerror(-errno));

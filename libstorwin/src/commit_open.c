@@ -129,7 +129,8 @@ int storwin__load_record(struct storwin_window *win, const struct storwin__recor
     }
     win->stor_bytes = bytes;
     c->n_blocks = n_blocks;
-    if (rc == 0 && bytes != r->bytes)
+    /* After damage, too: the next commit's sum is that of the whole window. */
+    if ((rc == 0 || rc == STORWIN_EDAMAGED) && bytes != r->bytes)
         resum_all(win);
     return rc;
 }

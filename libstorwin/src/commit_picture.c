@@ -115,6 +115,20 @@ static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *
     win->source = window;
 }
 
+/* Has the edges of adopted memory copied again: only their sums show stores, and one that the fork
+ * holds may have been undone since. */
+static void renew_edges(struct storwin_window *win, struct sets *s)
+{
+    const uint64_t pages = storwin__pages(win);
+    uint64_t first, last;
+
+    storwin__edges(win, &first, &last);
+    storwin__set_add(win->commit->changed, 0, first);
+    storwin__set_add(win->commit->changed, last, pages);
+    storwin__set_remove(s->copied, 0, first);
+    storwin__set_remove(s->copied, last, pages);
+}
+
 /* The last round, of a moment that a fork holds. What was stored into after the last scan may have
  * been stored before that moment or after it, so it remains changed; a window that is compared is
  * copied whole, and the copy tells what changed. Memory that others share cannot be held. */
@@ -132,6 +146,7 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
                 storwin__set_add(s->wanted, 0, pages);
             } else {
                 (void)find_fresh(win, s);
+                renew_edges(win, s);
                 (void)select_pages(win, s);
                 win->commit->late = s->fresh;
                 s->fresh = NULL;

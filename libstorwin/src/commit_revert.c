@@ -6,15 +6,6 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-/* Removes the protection of pages [first, end), by faults of its own: the kernel may not be allowed
- * to fault when it reads into them (UFFD_USER_MODE_ONLY). */
-static void unprotect_pages(const struct storwin_window *win, uint64_t first, uint64_t end)
-{
-    if (win->track == STORWIN_TRACK_FAULTS)
-        for (; first < end; first++)
-            storwin__store_same(win->map + win->stor_offset + first * win->page_bytes);
-}
-
 /* Reads the changed pages from the home area. */
 static int read_changed(struct storwin_window *win)
 {
@@ -26,7 +17,8 @@ static int read_changed(struct storwin_window *win)
 
     while (rc == 0 && (page = storwin__set_next(c->changed, page, pages, 1)) < pages) {
         end = storwin__set_next(c->changed, page, pages, 0);
-        unprotect_pages(win, page, end);
+        if (win->track == STORWIN_TRACK_FAULTS)
+            storwin__pager_unprotect(win, page, end);
         rc = storwin__file_read(&win->files[0], win->map + win->stor_offset + page * unit,
                                 storwin__min(end * unit, win->stor_bytes) - page * unit,
                                 area + page * unit);
@@ -61,11 +53,15 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
     int rc = storwin__commit_check(win, err);
     struct storwin__commit *c = rc == 0 ? win->commit : NULL;
     struct stat st;
+    uint64_t end;
 
     if (!c) /* an error, or a window wholly in memory */
         return rc;
-    if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 &&
-        (uint64_t)st.st_size < win->opts.offset_bytes + c->base + c->areas * c->cap)
+    /* With SLOTS the last commit may still need the journal of another window. */
+    end = win->opts.offset_bytes +
+          storwin__max(c->base + c->areas * c->cap + c->journal_cap,
+                       storwin__area_at(&c->last, 2) + c->last.journal_bytes);
+    if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 && (uint64_t)st.st_size < end)
         return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                              "\"%.80s\" was shortened to %" PRIu64 " bytes", win->path,
                              (uint64_t)st.st_size);
@@ -81,7 +77,8 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
     if (c->whole) { /* there is no home of this length yet */
         const struct storwin__record last = c->last;
 
-        unprotect_pages(win, 0, storwin__pages(win));
+        if (win->track == STORWIN_TRACK_FAULTS)
+            storwin__pager_unprotect(win, 0, storwin__pages(win));
         rc = storwin__load_record(win, &last, last.generation, err);
         if (rc < 0)
             c->last = last; /* and not the part of it that could be read */

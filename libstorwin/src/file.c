@@ -456,8 +456,11 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
         rc = open_once(f, opts, path, must_exist, err);
     if (rc == 0 && !f->created)
         rc = wait_for_writes(f->fd, path, opts->offset_bytes, bytes, err);
-    if (rc == 0 && !opts->atomic)
+    if (rc == 0 && !opts->atomic) {
         rc = storwin__commit_refuse(f, opts, path, bytes, err);
+        if (rc == -EAGAIN)
+            rc = AGAIN;
+    }
     if (rc == 0)
         rc = reserve_file(f, opts, path, must_exist, bytes, err);
     if (rc == 0 && f->nameless)
@@ -524,17 +527,25 @@ int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts,
     return rc == AGAIN ? comes_and_goes(path, err) : rc;
 }
 
+/* Returns whether the file's name still names it; or an error. */
+int storwin__file_named(const struct storwin__file *f)
+{
+    struct stat own, st;
+
+    if (fstat(f->fd, &own) < 0)
+        return -errno;
+    if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    return st.st_dev == own.st_dev && st.st_ino == own.st_ino;
+}
+
 /* Removes the name if it still names this file. */
 int storwin__file_unlink(const struct storwin__file *f)
 {
-    struct stat st;
+    const int named = f->device ? 0 : storwin__file_named(f);
 
-    if (f->device)
-        return 0;
-    if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (st.st_dev != f->dev || st.st_ino != f->ino)
-        return 0;
+    if (named <= 0)
+        return named;
     return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
@@ -560,23 +571,18 @@ int storwin__file_sync_name(struct storwin__file *f)
  * name on, others can, and one of them may have committed. */
 void storwin__file_undo(struct storwin__file *f)
 {
-    struct stat st;
-
     if (f->direct_fd >= 0) { /* it may have the lock that f->fd needs */
         close(f->direct_fd);
         f->direct_fd = -1;
     }
-    if (f->fd >= 0 && storwin__file_in_use(f)) {
+    if (f->fd >= 0 && (f->created || f->grown) && storwin__file_in_use(f)) {
         storwin__file_close(f);
         return;
     }
-    if (f->fd >= 0 && f->created && !f->nameless && fstat(f->fd, &st) == 0) {
-        f->dev = st.st_dev;
-        f->ino = st.st_ino;
+    if (f->fd >= 0 && f->created && !f->nameless)
         (void)storwin__file_unlink(f);
-    } else if (f->fd >= 0) {
+    else if (f->fd >= 0)
         shrink_file(f);
-    }
     storwin__file_close(f);
 }
 

@@ -24,7 +24,8 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS    24 /* keys of the table in opts.c */
+#define STORWIN__HINTS    24     /* keys of the table in opts.c */
+#define STORWIN__COPIES   65536u /* a commit's longest request of copies; no page is longer */
 #define STORWIN__FILENAME "storage_alloc_filename"
 
 /*
@@ -111,6 +112,7 @@ int storwin__file_lock_size(int fd, int on);
 void storwin__file_open_direct(struct storwin__file *f);
 void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, uint64_t bytes,
                                int on);
+int storwin__file_named(const struct storwin__file *f);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
@@ -310,6 +312,7 @@ void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats
 /* pager_sync.c */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 void storwin__pager_distrust(struct storwin_window *win);

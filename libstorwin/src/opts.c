@@ -419,6 +419,11 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                              "storage_alloc_atomic needs storage_alloc_pager=resident: the pager "
                              "%s writes pages to their places between commits",
                              opts->pager == STORWIN_PAGER_USER ? "user" : "kernel");
+    if (opts->atomic && page_bytes > STORWIN__COPIES)
+        return storwin__fail(err, -EOPNOTSUPP, "storage_alloc_atomic",
+                             "storage_alloc_atomic needs pages of at most %u bytes; this machine's "
+                             "have %" PRIu64,
+                             STORWIN__COPIES, page_bytes);
     if (opts->generations > 2 && opts->atomic != STORWIN_ATOMIC_SLOTS)
         return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_generations",
                              "storage_alloc_generations above 2 needs storage_alloc_atomic=slots");

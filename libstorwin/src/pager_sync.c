@@ -132,6 +132,23 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Marks pages as stored into, and removes their protection: the kernel is about to read into them,
+ * and may not be allowed to fault (UFFD_USER_MODE_ONLY). */
+void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t page = first; page < end; page++) {
+        storwin__pages_touch(p, page, page + 1, 1);
+        p->state[page / p->block_pages] |= DIRTY;
+        /* It fails where the program has unmapped the page: then the read fails, too. */
+        (void)storwin__uffd_protect(p->uffd, (uint64_t)(uintptr_t)p->base + page * win->page_bytes,
+                                    win->page_bytes, 0);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* Gets the span of pages that evictions have written since the last call and no flush has covered.
  * Returns 0 if there is none. */
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end)

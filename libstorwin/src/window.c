@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
+#define MAX_TRIES  8u /* to open a file that comes and goes */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -408,25 +409,12 @@ struct storwin_window *storwin__window_new(const struct storwin_opts *opts)
     return win;
 }
 
-int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out,
-                           struct storwin_error *err)
+static int window_make(const struct storwin__plan *plan, uint64_t page, struct storwin_window **out,
+                       struct storwin_error *err)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct storwin_window *win;
-    int rc = storwin__opts_check(plan->opts, page, err);
+    struct storwin_window *win = storwin__window_new(plan->opts);
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    if (plan->bytes > STORWIN_MAX_BYTES)
-        return storwin__fail(err, -EINVAL, NULL, "a window has at most 2^46 bytes");
-    if (plan->opts->atomic && plan->bytes > STORWIN_MAX_BYTES / 4)
-        return storwin__fail(err, -EINVAL, "storage_alloc_atomic",
-                             "a window with commits has at most 2^44 bytes");
-    if (plan->bytes > SIZE_MAX / 2)
-        return storwin__fail(err, -ENOMEM, NULL,
-                             "a process of this machine cannot address %" PRIu64 " bytes",
-                             plan->bytes);
-    win = storwin__window_new(plan->opts);
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     win->file_base = win->opts.offset_bytes;
@@ -441,6 +429,34 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     close_unneeded(win);
     *out = win;
     return 0;
+}
+
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out,
+                           struct storwin_error *err)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    /* A file may lose its name before a window with commits has locked it. */
+    unsigned tries = plan->opts->atomic ? MAX_TRIES : 1;
+    struct storwin_error why = {.code = 0};
+    int rc = storwin__opts_check(plan->opts, page, err);
+
+    if (rc < 0)
+        return rc;
+    if (plan->bytes > STORWIN_MAX_BYTES)
+        return storwin__fail(err, -EINVAL, NULL, "a window has at most 2^46 bytes");
+    if (plan->opts->atomic && plan->bytes > STORWIN_MAX_BYTES / 4)
+        return storwin__fail(err, -EINVAL, "storage_alloc_atomic",
+                             "a window with commits has at most 2^44 bytes");
+    if (plan->bytes > SIZE_MAX / 2)
+        return storwin__fail(err, -ENOMEM, NULL,
+                             "a process of this machine cannot address %" PRIu64 " bytes",
+                             plan->bytes);
+    do
+        rc = window_make(plan, page, out, &why);
+    while (rc == -EAGAIN && --tries > 0);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }
 
 int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **out,

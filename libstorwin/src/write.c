@@ -20,10 +20,9 @@
 #define REGION_BYTES (UINT64_C(16) << 20)
 #define LONG_BYTES   65536u /* threads: requests are direct from this length on */
 /* unchanged pages worth writing to save a request ... */
-#define GAP          15u
-#define DENSE        12u    /* ... where at least one page in this many changed */
-#define ALIGNMENT    4096u  /* of direct I/O; pages are no smaller */
-#define COPIED_BYTES 65536u /* longest request of copies; no page is longer */
+#define GAP       15u
+#define DENSE     12u   /* ... where at least one page in this many changed */
+#define ALIGNMENT 4096u /* of direct I/O; pages are no smaller */
 
 struct transfer {
     struct storwin_window *win;
@@ -180,7 +179,7 @@ static void ring_request(struct transfer *job, uint64_t page, uint64_t end)
 /* Writes copies of pages [page, end), whose sums become the commit's. */
 static void write_copies(struct transfer *job, uint64_t page, uint64_t end)
 {
-    _Alignas(ALIGNMENT) uint8_t copy[COPIED_BYTES];
+    _Alignas(ALIGNMENT) uint8_t copy[STORWIN__COPIES];
     const uint64_t most = sizeof(copy) / job->win->page_bytes;
 
     for (uint64_t next; page < end; page = next) {

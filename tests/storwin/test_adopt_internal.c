@@ -187,6 +187,36 @@ static void unreadable(void **state)
         }
 }
 
+/* The program protects a page of which the window has only a part. */
+static void protected_edge(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 10 * page + 100;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+
+    for (unsigned i = 0; i < 12; i++) {
+        uint8_t *whole =
+            mmap(NULL, 11 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *at = i % 2 ? whole : whole + page - 100, *edge = i % 2 ? whole + 10 * page : whole;
+        struct storwin_window *win;
+        struct storwin_error err;
+
+        opts.atomic = atomics[i / 4];
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        commit_window(win);
+        at[bytes / 2] ^= 1;
+        win->commit->stores_meanwhile = (int)(i / 2 % 2);
+        assert_int_equal(mprotect(edge, page, PROT_NONE), 0);
+        assert_int_equal(storwin_commit(win, &err), -EFAULT);
+        assert_int_equal(err.offset, i % 2 ? 10 * page : 0);
+        assert_int_equal(mprotect(edge, page, PROT_READ | PROT_WRITE), 0);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        discard(win);
+        munmap(whole, 11 * page);
+        unlink(opts.filename);
+    }
+}
+
 /* A page behind the end of a mapped file has a mapping that can be read, and no memory. */
 static void shortened_file(void **state)
 {
@@ -220,7 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adopted),        cmocka_unit_test(mapped_anew),
         cmocka_unit_test(shared_memory),  cmocka_unit_test(unreadable),
-        cmocka_unit_test(shortened_file),
+        cmocka_unit_test(protected_edge), cmocka_unit_test(shortened_file),
     };
 
     commit_test_begin();

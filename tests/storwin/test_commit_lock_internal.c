@@ -10,6 +10,18 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+static unsigned n_alone; /* locks that exclude all other windows, so far */
+
+int __real_fcntl(int fd, int what, void *arg);
+int __wrap_fcntl(int fd, int what, void *arg);
+int __wrap_fcntl(int fd, int what, void *arg)
+{
+    const struct flock *lock = arg;
+
+    n_alone += what == F_OFD_SETLK && lock->l_type == F_WRLCK && lock->l_start == INT64_MAX - 8;
+    return __real_fcntl(fd, what, arg);
+}
+
 /* Another process has the file open for some milliseconds. Returns when it has. */
 static pid_t hold_file(const struct storwin_opts *opts, unsigned ms)
 {
@@ -97,7 +109,9 @@ static void forgotten_hint(void **state)
                  plain.offset_bytes += 65536) {
                 const uint64_t size = file_size(opts.filename);
 
+                n_alone = 0;
                 assert_int_equal(open_fails(&plain, 100 * BYTES, &err), STORWIN_EFORMAT);
+                assert_int_equal(n_alone, 0); /* others can open the file meanwhile */
                 assert_non_null(strstr(err.text, "storage_alloc_atomic"));
                 assert_non_null(strstr(err.text, opts.filename));
                 assert_int_equal(file_size(opts.filename), size);
@@ -161,12 +175,85 @@ static void overtaken(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* A window creates the file, takes the lock, waits for another process to open the file, and
+ * fails. */
+struct failing {
+    const char *path;
+    int pipe, told;
+};
+
+static void *failing_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    struct failing *f = ctx;
+    struct flock lock = {.l_type = F_RDLCK, .l_start = INT64_MAX - 8, .l_len = 1};
+    const int fd = open(f->path, O_RDWR | O_CLOEXEC);
+
+    if (fd >= 0 && !f->told && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK) {
+        f->told = write(f->pipe, "", 1) == 1;
+        usleep(200000);
+    }
+    if (fd >= 0)
+        close(fd);
+    return realloc(ptr, bytes);
+}
+
+/* Makes a window of the other process durable, as soon as the first one has the lock. */
+static int sync_beside(const struct storwin_opts *opts, int begin)
+{
+    struct storwin_window *win;
+    char byte;
+
+    alarm(100);
+    if (read(begin, &byte, 1) != 1 || storwin_alloc(opts, BYTES, &win, NULL) < 0)
+        return 1;
+    fill(storwin_base(win), BYTES, 1);
+    return storwin_sync(win, 0, STORWIN_TO_END, NULL) < 0 || storwin_discard(win, NULL) < 0;
+}
+
+/* What a window made durable can be found, although the window that created the file has failed,
+ * and removed the file. */
+static void removed(void **state)
+{
+    atomic_store(&storwin__lock_ms, 60000);
+    for (unsigned plain = 0; plain < 2; plain++) {
+        struct failing f = {.path = test_path("commit")};
+        const struct storwin_allocator hook = {failing_realloc, overtaken_free, &f};
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO),
+                            other = plain ? storage_opts(opts.filename) : opts;
+        struct storwin_window *win;
+        struct storwin_error err;
+        int begin[2], status;
+        pid_t pid;
+
+        assert_int_equal(pipe(begin), 0);
+        f.pipe = begin[1];
+        pid = fork();
+        if (pid == 0)
+            _exit(sync_beside(&other, begin[0]));
+        opts.allocator = &hook;
+        opts.generation = 1;
+        assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
+        assert_true(f.told);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_int_equal(access(opts.filename, F_OK), 0);
+        win = alloc_window(&other, BYTES);
+        assert_true(holds(storwin_base(win), BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+        close(begin[0]);
+        close(begin[1]);
+    }
+    atomic_store(&storwin__lock_ms, 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(locked),
         cmocka_unit_test(forgotten_hint),
         cmocka_unit_test(overtaken),
+        cmocka_unit_test(removed),
     };
 
     commit_test_begin();

@@ -7,6 +7,8 @@
 
 #include "commit_test_internal.h"
 
+#include <sys/mman.h>
+
 /* A window comes back to its last commit, in place, whatever commits and failures were before. */
 static void reverts_of(uint32_t atomic, unsigned without)
 {
@@ -91,6 +93,46 @@ static void reverts(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* The program has protected a page: no revert can read into it, and none ends the process. Without
+ * the protection the next one succeeds. */
+static void protected_page(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    for (unsigned i = 0; i < 2 * N_WITHOUTS; i++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+        struct storwin_window *win;
+        uint8_t *base;
+
+        atomic_store(&storwin__without, withouts[i / 2]);
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        if (i % 2) { /* it is read whole */
+            discard(win);
+            win = alloc_window(&opts, BYTES + 100000);
+        }
+        base = storwin_base(win);
+        base[3 * page] ^= 1;
+        base[6 * page] ^= 1;
+        assert_int_equal(mprotect(base + 3 * page, page, PROT_READ), 0);
+        assert_int_equal(storwin_revert(win, NULL), -EFAULT);
+        assert_int_equal(mprotect(base + 3 * page, page, PROT_READ | PROT_WRITE), 0);
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_true(holds(base, BYTES, 1));
+        base[3 * page] ^= 1; /* it is tracked again */
+        commit_window(win);
+        discard(win);
+        win = alloc_window(&opts, BYTES + 100000);
+        base = storwin_base(win);
+        base[3 * page] ^= 1;
+        assert_true(holds(base, BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
 /* The memory before the storage part is not committed, and does not come back. */
 static void combined(void **state)
 {
@@ -166,6 +208,42 @@ static void shortened(void **state)
         }
 }
 
+/* Somebody cuts off the journal, which has a part of the last commit: no revert changes the window.
+ * By then the file may be open for commits without a journal, also in a longer window. */
+static void shortened_journal(void **state)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+        struct storwin__record last;
+        uint8_t *base = storwin_base(win);
+
+        fill(base, BYTES, 1);
+        commit_window(win);
+        base[70000] ^= 1;
+        commit_window(win);
+        last = win->commit->last;
+        assert_true(last.journal_bytes > 0);
+        if (i / 2) {
+            discard(win);
+            opts.atomic = STORWIN_ATOMIC_SLOTS;
+            win = alloc_window(&opts, i < 4 ? BYTES : BYTES + 100000);
+            base = storwin_base(win);
+        }
+        base[70000] ^= 2;
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        base[70000] ^= 2;
+        assert_int_equal(truncate(opts.filename, (off_t)(storwin__area_at(&last, 2) +
+                                                         (i % 2 ? last.journal_bytes - 1 : 0))),
+                         0);
+        assert_int_equal(storwin_revert(win, NULL), STORWIN_ESHORT);
+        base[70000] ^= 3;
+        assert_true(holds(base, BYTES, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
 /* The journal is damaged under a window that has become longer: no revert returns a part of the
  * commit. */
 static void damaged_twice(void **state)
@@ -189,13 +267,35 @@ static void damaged_twice(void **state)
     unlink(opts.filename);
 }
 
+/* The home area is damaged under a window that has become longer: the revert fails, and the next
+ * commit is whole. */
+static void damaged_home(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+
+    fill(storwin_base(win), BYTES, 1);
+    commit_window(win);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000);
+    write_file(opts.filename, opts.offset_bytes + STORWIN__FIRST_AREA + 5000, "damage", 6);
+    assert_int_equal(storwin_revert(win, NULL), STORWIN_EDAMAGED);
+    fill(storwin_base(win), BYTES + 100000, 2);
+    commit_window(win);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000);
+    assert_true(holds(storwin_base(win), BYTES + 100000, 2));
+    discard(win);
+    unlink(opts.filename);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reverts),
-        cmocka_unit_test(combined),
-        cmocka_unit_test(shortened),
-        cmocka_unit_test(damaged_twice),
+        cmocka_unit_test(reverts),           cmocka_unit_test(protected_page),
+        cmocka_unit_test(combined),          cmocka_unit_test(shortened),
+        cmocka_unit_test(shortened_journal), cmocka_unit_test(damaged_twice),
+        cmocka_unit_test(damaged_home),
     };
 
     commit_test_begin();

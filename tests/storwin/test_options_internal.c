@@ -368,6 +368,13 @@ static void struct_limits(void **state)
         "access_style");
     BAD(flags, 32, -EINVAL, "");
     opts = good;
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    assert_int_equal(storwin__opts_check(&opts, 131072, &err), 0);
+    opts.atomic = STORWIN_ATOMIC_SLOTS;
+    assert_int_equal(storwin__opts_check(&opts, 65536, &err), 0);
+    assert_int_equal(storwin__opts_check(&opts, 131072, &err), -EOPNOTSUPP);
+    assert_string_equal(err.hint, "storage_alloc_atomic");
+    opts = good;
     opts.size = 8; /* other sizes: test_opts_size.c */
     assert_int_equal(storwin__opts_take(&copy, &opts, sizeof(copy), &err), -EINVAL);
     assert_string_equal(err.hint, "");

@@ -27,6 +27,7 @@ static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STOR
 static uint64_t page, bytes;
 
 static uint8_t *at_scan;         /* each search for stores meets one; NULL: none does */
+static uint8_t *flag_at;         /* set before a fork, with a store to at_scan[1]; reset after it */
 static int failing_flush;        /* counts down to the one that fails */
 static atomic_int flush_is_held; /* each waits until this is 0 */
 
@@ -38,15 +39,22 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 
     if (at_scan && _IOC_TYPE(request) == 'f')
         (*at_scan)++;
+    if (flag_at)
+        *flag_at = 0;
     return rc;
 }
 
 static int is_orphan; /* the calls below find another process's number, as after the parent's end */
 
+/* A commit calls it as it begins, and before it forks. */
 pid_t __real_getpid(void);
 pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
+    if (flag_at) {
+        *flag_at = 1;
+        at_scan[1]++;
+    }
     return is_orphan ? 1 << 30 : __real_getpid();
 }
 
@@ -280,6 +288,47 @@ static void held_or_refused(void **state)
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(test_path("held"));
     }
+    free(now);
+}
+
+/* A flag in a page that is tracked only by its sum, since other data share the page: it is set, a
+ * store into another page follows, and when the fork holds both the flag is reset. */
+static void reset_flag(void **state)
+{
+    struct storwin_opts opts = storage_opts(NULL);
+    uint8_t *whole = malloc(bytes + 1), *base = whole + 1, *now = malloc(bytes);
+
+    (void)state;
+    assert_true(whole && now && (uintptr_t)base % page != 0);
+    atomic_store(&storwin__without, 0);
+    opts.app_version = 1;
+    opts.flags = STORWIN_DISCARD;
+    for (unsigned i = 0; i < 6; i++) {
+        const uint64_t flag = i % 2 ? 0 : bytes - 1, word = 9 * page;
+        struct storwin_window *win;
+
+        opts.filename = test_path("flag");
+        opts.atomic = atomics[i / 2];
+        memset(base, 0, bytes);
+        assert_int_equal(storwin_adopt(base, bytes, &opts, &win, NULL), 0);
+        commit_window(win);
+        if (win->track == STORWIN_TRACK_SCAN) {
+            at_scan = base + word;
+            flag_at = base + flag;
+            commit_window(win);
+            at_scan = flag_at = NULL;
+            assert_int_equal(base[flag], 0);
+            read_state("flag", now);
+            assert_int_equal(now[word + 1], 2); /* of the fork */
+            assert_int_equal(now[flag], 1);
+            commit_window(win);
+            read_state("flag", now);
+            assert_memory_equal(now, base, bytes);
+        }
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(test_path("flag"));
+    }
+    free(whole);
     free(now);
 }
 
@@ -559,11 +608,12 @@ static void orphan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_stores),           cmocka_unit_test(fast_stores),
-        cmocka_unit_test(held_or_refused),       cmocka_unit_test(asynchronous),
-        cmocka_unit_test(asynchronous_failures), cmocka_unit_test(other_windows),
-        cmocka_unit_test(shared_memory),         cmocka_unit_test(undone_stores),
-        cmocka_unit_test(many_copies),           cmocka_unit_test(orphan),
+        cmocka_unit_test(slow_stores),     cmocka_unit_test(fast_stores),
+        cmocka_unit_test(held_or_refused), cmocka_unit_test(reset_flag),
+        cmocka_unit_test(asynchronous),    cmocka_unit_test(asynchronous_failures),
+        cmocka_unit_test(other_windows),   cmocka_unit_test(shared_memory),
+        cmocka_unit_test(undone_stores),   cmocka_unit_test(many_copies),
+        cmocka_unit_test(orphan),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -33,7 +33,8 @@ extern "C" {
  *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
  *
  * Stores during the call:
- *   - If there are none, the call writes from the window itself.
+ *   - If there are none, the call writes from the window itself, or from short copies where only
+ *     checksums show stores: compared windows, and pages that also have other data.
  *   - If there are some, it copies the pages that it writes. It copies again what was stored
  *     meanwhile, until a round finds no store. No thread waits for the call, but each store costs
  *     the fault of tracking again. From then on, commits of the window begin with the copy.
@@ -101,18 +102,19 @@ extern "C" {
  * @return
  *   - 0
  *   - STORWIN_ERACE: see "Stores during the call"
- *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
- *     first such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped
- *     pages, and a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end
- *     it too.
+ *   - -EFAULT: changed pages are unmapped or protected, or so is the first or last page of adopted
+ *     memory, and that page also has other data. `offset` and `bytes` of the error name the first
+ *     such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped pages, and
+ *     a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end it too.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit. Exception: if this was the
  *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates 16 bytes for each 4,096 bytes that changed, during the call; if threads store
- *            meanwhile, a copy of the pages that it writes.
+ * @allocates during the call: if it appends to the journal, 16 bytes for each 4,096 bytes that
+ *            changed, and as much as changed, up to 1 MiB; if threads store meanwhile, a copy of
+ *            the pages that it writes. Needs about 80 KiB of stack.
  * @cost      writes the changed pages once, and flushes the device twice. When the journal is full,
  *            with STORWIN_ATOMIC_AUTO also when 40 % or more has changed, and with
  *            STORWIN_ATOMIC_SLOTS always, the call updates the older copy instead of the journal.
@@ -234,16 +236,18 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *     the window comes back to its state.
  *   - If the stored state is shorter than the window, the memory behind it keeps its content until
  *     the first commit of the longer window.
- *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined.
- *     They still count as changed.
+ *   - After STORWIN_EDAMAGED, -EFAULT or an error of reading, the content of the changed pages is
+ *     undefined. They still count as changed.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
  *   - STORWIN_ENONE: nothing was committed so far; the window is unchanged
- *   - STORWIN_ESHORT: the file was shortened, and lost the commit; the window is unchanged
+ *   - STORWIN_ESHORT: the file was shortened, even if only by unused space of the journal; the
+ *     window is unchanged
  *   - STORWIN_ESTATE: as storwin_commit()
+ *   - -EFAULT: a changed page is unmapped or protected
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.

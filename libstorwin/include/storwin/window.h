@@ -118,6 +118,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_EVERSION, STORWIN_ENONE, STORWIN_EBUSY: with
  *     storage_alloc_atomic: the commits of the file cannot be opened; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
+ *   - -EOPNOTSUPP: storage_alloc_atomic on a machine with pages above 64 KiB
+ *   - -EAGAIN: others created and removed the file in each of several attempts to open it
  *   - -ENOMEM; -EINVAL; any error of open()
  *
  * @threads   MT-Safe.
@@ -419,7 +421,8 @@ struct storwin_info {
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
  *              release's fails with -EINVAL
  * @return 0; -EINVAL
- * MT-Safe. Allocates nothing.
+ * MT-Safe, but not beside a commit, revert or storwin_follow() of the window; an asynchronous
+ * commit ends when its result is collected. Allocates nothing.
  */
 STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_info *info);
 
@@ -435,7 +438,7 @@ STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_i
  *   - -ENOENT: not a hint of this library, or without effect on this window
  *   - -ENOBUFS: `cap` is too small
  *
- * MT-Safe. Allocates nothing.
+ * MT-Safe as storwin_query(). Allocates nothing.
  */
 STORWIN_API int storwin_hint_query(const struct storwin_window *win, const char *key, char *value,
                                    size_t cap);
