@@ -121,6 +121,11 @@ test_wait() {
     err_has 'node 1 (b) cannot be reached yet: mute started no agent in .* s, and was killed; trying for 4 s'
     err_has 'node 1 (b) is lost: no answer within 15 s, nor from d, and mute still runs, in try [2-9]: does "mute b true" work by hand?; stopping the job'
     nothing_left
+    # Its command prints without end, and before pmirun reads, if it may.
+    nodes=(--hosts a --launch "sh -c 'echo %h; $(chrt -f 1 true 2> /dev/null && echo chrt -f 1) yes; %c'")
+    seconds=20 run 253 --start-timeout 1 -n 1 true
+    err_has 'node 0 (a) is lost: no answer within 1 s'
+    nothing_left
     # Its command hangs and ignores SIGTERM; the next one starts the agent. Two agents of the first command come too late: one sees the end of its
     # stdin and leaves; the other, whose stdin stays open, is refused.
     command hangs 'name=$1' 'shift' '[ "$name" = b ] || exec "$@"' 'cd "$REACH_DIR"' \

@@ -21,8 +21,10 @@ kill -TERM "$head"
 await 4 survived
 # SIGKILL comes by itself after 2 s.
 kill -0 "$head" || [ $((${EPOCHREALTIME/./} - term)) -gt 1500000 ] || fail "the first SIGTERM ended what ignores it"
+sleep 0.5
 kill -TERM "$head"
 end 143
+! grep -q 'still run' "$dir/err" || fail "second SIGTERM"
 begin -n 4 sh -c "echo ready; exec sleep $mark"
 soon four_sleep || fail "they do not sleep"
 kill -TSTP "$head"

@@ -182,10 +182,15 @@ static int child_main(void *arg)
      * busy processes: 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
      * But sched_yield() yields only within the group, so ranks that yield stay in one session.
      */
-    if (f->rank->job->yields)
+    if (f->rank->job->yields) {
         raw_syscall(SYS_setpgid, 0, 0, 0, 0);
-    else
+        /* The terminal's SIGTSTP for our group, pending since before that, would stop this process
+         * on its way, and pmirun would wait for it without end. SIGCONT drops it. In a session of
+         * its own the kernel would. */
+        raw_syscall(SYS_kill, 0, SIGCONT, 0, 0);
+    } else {
         raw_syscall(SYS_setsid, 0, 0, 0, 0);
+    }
     raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
     if (raw_syscall(SYS_getppid, 0, 0, 0, 0) != f->fleet->parent)
         fail_flight(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */

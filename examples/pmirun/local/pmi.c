@@ -25,6 +25,9 @@
 
 #define TICK_NS   (NS_PER_S / 2)
 #define MAX_DIAGS 8u /* lines about one connection */
+/* Pieces of SCRATCH_BYTES that a rank may have left in its socket, far more than one holds: another
+ * process that has the connection may write without end. */
+#define LAST_READS 256u
 
 /* ---- what the engine tells us ---- */
 
@@ -472,7 +475,7 @@ void pmi_read_all(struct rank *r)
     struct conn *c = r->conn;
     struct pmiwire_info_conn info;
 
-    while (c && c->src.fd >= 0 && pmi_conn_read(pmi, c)) {
+    for (unsigned i = 0; i < LAST_READS && c && c->src.fd >= 0 && pmi_conn_read(pmi, c); i++) {
         pmiwire_conn_query(c->wire, &info);
         if (info.state == PMIWIRE_CONN_FAILED)
             break;

@@ -102,7 +102,7 @@ int program_find(struct app *app, char **why)
 static bool is_text(const struct app *app)
 {
     char *full = full_path(app, app->path);
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
+    int fd = open(full, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* it may have become a FIFO */
     char head[128];
     ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head));
 

@@ -25,6 +25,10 @@ static bool was_ignored(int sig)
 }
 
 #define TERM_S 10u /* for ranks to end by the first SIGTERM */
+/* A copy of a signal comes this soon: timeout(1) sends SIGTERM to pmirun and then to its process
+ * group, and some wrappers pass on a Ctrl-C that the terminal has sent to us too. In between, a
+ * limit on their processor time may stop them for 100 ms. */
+#define COPY_NS (200 * NS_PER_MS)
 
 static void on_signals(void *of, struct source *src, uint32_t events);
 
@@ -72,14 +76,19 @@ static void on_end_timeout(void *of)
 
 static void on_end_signal(struct signals *s, int sig)
 {
+    const bool interrupts = sig == SIGINT || sig == SIGTERM;
+    const bool soon = s->interrupted_ns && loop.now_ns < s->interrupted_ns + COPY_NS;
+
     log_verbose("signal %d (%s)", sig, strsignal(sig));
     if (s->jobs->agent) {
         agent_signalled(s->jobs->agent, sig);
         return;
     }
+    if (interrupts && soon && sig == s->jobs->last_signal)
+        return;
     s->jobs->last_signal = sig;
     job_hasten(s->jobs);
-    if ((sig == SIGINT || sig == SIGTERM) && ++s->n_interrupts > 1) {
+    if (interrupts && s->interrupted_ns && !soon) {
         job_stop(s->jobs, STATUS_SIGNAL + sig);
         timer_set(&s->jobs->kill, loop.now_ns);
         timer_set(&s->jobs->drain, loop.now_ns);
@@ -87,12 +96,14 @@ static void on_end_signal(struct signals *s, int sig)
     }
     if (s->jobs->n_live == 0) { /* no rank to forward it to: it is for pmirun */
         job_stop(s->jobs, STATUS_SIGNAL + sig);
-        return;
+    } else {
+        if (interrupts)
+            timer_call(&s->end, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S,
+                       on_end_timeout, s);
+        ranks_signal(s->jobs, sig);
     }
-    if (sig == SIGINT || sig == SIGTERM)
-        timer_call(&s->end, loop.now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S, on_end_timeout,
-                   s);
-    ranks_signal(s->jobs, sig);
+    if (interrupts) /* now, as a copy may have come meanwhile */
+        s->interrupted_ns = clock_ns();
 }
 
 static void on_signals(void *of, struct source *src, uint32_t events)

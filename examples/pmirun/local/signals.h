@@ -19,8 +19,8 @@ struct signals {
     struct source src;
     sigset_t orig_mask, handled;
     bool pipe_was_ignored, xfsz_was_ignored;
-    uint32_t n_interrupts;
-    struct timer end; /* until then the ranks have time to end by it */
+    uint64_t interrupted_ns; /* when the first SIGINT or SIGTERM had been handled; 0: none yet */
+    struct timer end;        /* until then the ranks have time to end by it */
 };
 
 int signals_init(struct signals *s);

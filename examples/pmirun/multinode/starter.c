@@ -33,11 +33,12 @@
 #include "../template.h"
 #include "step.h"
 
-#define AGAIN_NS  NS_PER_S       /* between two tries to reach a host */
-#define TRY_S     10             /* for the first try, at most; each later one has twice the time */
-#define MIN_TRY_S 1              /* a slow login does not hang */
-#define TERM_NS   (2 * NS_PER_S) /* between SIGTERM and SIGKILL for a command that hangs */
-#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
+#define AGAIN_NS   NS_PER_S /* between two tries to reach a host */
+#define TRY_S      10       /* for the first try, at most; each later one has twice the time */
+#define MIN_TRY_S  1        /* a slow login does not hang */
+#define TERM_NS    (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
+#define FULL_NS    (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
+#define LAST_READS 16              /* pieces of SCRATCH_BYTES that it has left in its pipe */
 
 extern char **environ;
 
@@ -258,34 +259,35 @@ static void starter_line(struct head *h, struct starter *s)
     s->len = 0;
 }
 
+/* Prints one piece of its output. False: nothing more has arrived, or it was the end. */
+static bool starter_read(struct head *h, struct starter *s)
+{
+    ssize_t n = read(s->src.fd, loop.scratch, SCRATCH_BYTES);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    for (ssize_t i = 0; i < n; i++) {
+        bool end =
+            loop.scratch[i] == '\n' || loop.scratch[i] == '\r'; /* ssh ends its lines with both */
+
+        if (end || s->len == sizeof(s->line))
+            starter_line(h, s);
+        if (!end)
+            s->line[s->len++] = loop.scratch[i] == '\t' || (unsigned char)loop.scratch[i] >= 32
+                                    ? loop.scratch[i]
+                                    : '?';
+    }
+    if (n > 0)
+        return true;
+    starter_line(h, s);
+    loop_close(&s->src);
+    return false;
+}
+
+/* One piece only: it may print without end. */
 static void on_starter(void *of, struct source *src, uint32_t events)
 {
-    struct head *h = of;
-    struct starter *s = (struct starter *)src;
-
-    for (;;) {
-        ssize_t n = read(src->fd, loop.scratch, SCRATCH_BYTES);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n <= 0)
-            break;
-        for (ssize_t i = 0; i < n; i++) {
-            bool end = loop.scratch[i] == '\n' ||
-                       loop.scratch[i] == '\r'; /* ssh ends its lines with both */
-
-            if (end || s->len == sizeof(s->line))
-                starter_line(h, s);
-            if (!end)
-                s->line[s->len++] = loop.scratch[i] == '\t' || (unsigned char)loop.scratch[i] >= 32
-                                        ? loop.scratch[i]
-                                        : '?';
-        }
-    }
-    starter_line(h, s);
-    loop_close(src);
+    starter_read(of, (struct starter *)src);
 }
 
 /* When to end this try; 0: never, since no time is left for another, or since srun may wait for its
@@ -531,8 +533,9 @@ void head_reap_starter(struct head *h, const siginfo_t *si)
         return;
     s->state = STARTER_EXITED;
     close_stdin(s);
-    if (s->src.fd >= 0)
-        on_starter(h, &s->src, 0); /* its last output first */
+    /* Its last output first: no more than a pipe holds, as a process that it left may print on. */
+    for (int i = 0; i < LAST_READS && s->src.fd >= 0 && starter_read(h, s); i++)
+        ;
     log_verbose("pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
                 si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
