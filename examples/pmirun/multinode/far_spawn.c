@@ -31,8 +31,7 @@ void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
 
 /* ---- the head ---- */
 
-static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
-                         const char *kvsname)
+void head_tell_spawned(struct head *h, uint32_t node, uint64_t token, int err, const char *kvsname)
 {
     struct msg m = {0};
 
@@ -46,7 +45,7 @@ static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
 
 void head_answer_spawn(struct head *h, const struct job *job, int err)
 {
-    tell_spawned(h, job->spawn_node, job->spawn_token, err, job->kvsname);
+    head_tell_spawned(h, job->spawn_node, job->spawn_token, err, job->kvsname);
 }
 
 bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in)
@@ -66,6 +65,6 @@ bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct ms
     if (job)
         head_launch_job(h, job, in); /* what is left are the pairs */
     else
-        tell_spawned(h, by->node, token, err, NULL);
+        head_tell_spawned(h, by->node, token, err, NULL);
     return true;
 }
