@@ -414,14 +414,18 @@ void nodes_ready(struct head *h, struct node *node)
 
 /* ---- the end ---- */
 
-static void forget_ranks(struct head *h, uint32_t node)
+/* True: some had not sent all of their output. */
+static bool forget_ranks(struct head *h, uint32_t node)
 {
+    bool cut = false;
+
     for (struct job *job = h->jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_ranks; i++) {
             struct rank *r = &job->ranks[i];
 
             if (r->node != node)
                 continue;
+            cut = cut || output_is_open(&r->out) || output_is_open(&r->err);
             output_close(h->output, &r->out);
             output_close(h->output, &r->err);
             if (r->state != RANK_RUNNING)
@@ -431,10 +435,13 @@ static void forget_ranks(struct head *h, uint32_t node)
             h->jobs->n_live--;
         }
     }
+    return cut;
 }
 
 void nodes_lost(struct head *h, struct node *node, const char *why)
 {
+    bool cut;
+
     if (node->lost || node->done)
         return;
     node->lost = true;
@@ -443,13 +450,16 @@ void nodes_lost(struct head *h, struct node *node, const char *why)
         net_close(node->link);
         node->link = NULL;
     }
-    if (!h->jobs->stopping && !h->ending)
-        log_message("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
-    else
+    cut = forget_ranks(h, node->id);
+    if (h->jobs->stopping || (h->ending && !cut))
         log_verbose("node %u (%s) is lost: %s", node->id, node->name, why);
-    forget_ranks(h, node->id);
+    else
+        log_message("node %u (%s) is lost: %s; %s", node->id, node->name, why,
+                    h->ending ? "the rest of its ranks' output is missing" : "stopping the job");
     if (!h->ending || h->jobs->stopping)
         job_stop(h->jobs, STATUS_NODE);
+    else if (cut)
+        job_set_status(h->jobs, STATUS_NODE);
 }
 
 void nodes_done(struct head *h, struct node *node)
