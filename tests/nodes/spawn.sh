@@ -20,6 +20,12 @@ printf '\177ELF-broken' > "$dir/broken"
 chmod +x "$dir/broken"
 run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI spawn 8 $dir/broken; exec $RAWPMI chat 5"
 out_has 'rc=[^0]'
+# A request that is too large for a message: each command has a copy of the spawner's variables.
+printf -v large '%0120000d' 0
+begin -n 2 -x LARGE="$large" sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI commands 600 true; exec $RAWPMI chat 5"
+end 0
+out_has '^cmd=spawn_result rc=-1'
+err_has 'a spawn fails: its programs, .* make a message of [0-9]* MiB, and the limit is 64$'
 run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
 # A Get that waits in the children's space ends when they have gone, whether their job is on several nodes or on one.
 for word in 8 1; do

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PMI spawn on several nodes: carries a request from an agent to the head, and the answer back. */
+#include <errno.h>
+
 #include "agent.h"
 #include "head.h"
 #include "job_message.h"
@@ -10,8 +12,8 @@
 
 /* ---- an agent ---- */
 
-void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
-                 const struct pmiwire_spawn *req, uint64_t token)
+int agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                const struct pmiwire_spawn *req, uint64_t token)
 {
     struct msg *m = agent_msg(a, MSG_SPAWN);
     struct msg_fields f = {.out = m};
@@ -26,7 +28,10 @@ void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
         msg_text(m, req->preput[i].key.ptr, req->preput[i].key.len);
         msg_text(m, req->preput[i].value.ptr, req->preput[i].value.len);
     }
+    if (!spawn_fits(m))
+        return -EMSGSIZE;
     agent_tell(a);
+    return 0;
 }
 
 /* ---- the head ---- */

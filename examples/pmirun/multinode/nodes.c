@@ -185,7 +185,7 @@ static bool job_is_for_all(const struct head *h, const struct job *job)
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
     const uint32_t n_nodes = h->jobs->opt->n_nodes;
-    bool *has = xrealloc(NULL, n_nodes * sizeof(*has));
+    bool *has;
     struct job_plan plan = {.apps = job->apps,
                             .n_apps = job->n_apps,
                             .spawner = job->spawner,
@@ -203,6 +203,12 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
         msg_bytes(&m, preputs->p, preputs->left);
     else
         msg_u32(&m, 0);
+    if (job->spawned && !spawn_fits(&m)) {
+        job_spawn_failed(job, -EMSGSIZE);
+        msg_free(&m);
+        return;
+    }
+    has = xrealloc(NULL, n_nodes * sizeof(*has));
     memset(has, 0, n_nodes * sizeof(*has));
     for (uint32_t i = 0; i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
