@@ -107,22 +107,25 @@ bool head_send_input(struct head *h, const char *p, size_t n)
 
 /* ---- jobs ---- */
 
-/* The nodes named in `hosts`, in this order, or all; 0: a name is not a node of ours. */
-static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t *nodes)
+/* The nodes named in `hosts`, in this order and as often, or all; to be freed. 0: a name is not a
+ * node of ours. */
+static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **to)
 {
-    uint32_t n = 0, i;
+    const uint32_t all = h->jobs->opt->n_nodes;
+    uint32_t n = 0, i, *nodes;
     char *list, *save = NULL;
 
+    nodes = *to = xrealloc(NULL, (hosts ? strlen(hosts) / 2 + 1 : all) * sizeof(*nodes));
     if (!hosts) {
-        for (; n < h->jobs->opt->n_nodes; n++)
+        for (; n < all; n++)
             nodes[n] = n;
         return n;
     }
     list = xprintf("%s", hosts);
     for (char *w = strtok_r(list, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
-        for (i = 0; i < h->jobs->opt->n_nodes && strcmp(w, head_node_name(h, i)) != 0; i++)
+        for (i = 0; i < all && strcmp(w, head_node_name(h, i)) != 0; i++)
             ;
-        if (i == h->jobs->opt->n_nodes || n == h->jobs->opt->n_nodes) {
+        if (i == all) {
             n = 0;
             break;
         }
@@ -160,8 +163,7 @@ static void place_by_slots(const struct options *opt, uint32_t n, uint32_t *node
 
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
 {
-    uint32_t *nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*nodes)),
-             n_nodes = named_nodes(h, hosts, nodes);
+    uint32_t *nodes, n_nodes = named_nodes(h, hosts, &nodes);
 
     for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
          i++) { /* the first ones get the remainder */
