@@ -15,7 +15,7 @@ hosts)
 esac
 . "${0%/*}/../pmirun/jobs.bash"
 # Links without blanks: LD_PRELOAD and texts for a shell take no blanks in a name.
-for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
+for name in RAWPMI ROGUE CLIENT SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
     ln -s "${!name}" "$dir/$name"
     printf -v "$name" %s "$dir/$name"

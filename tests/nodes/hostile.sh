@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # hostile.sh HOW: the stand-in for ssh keeps the agents' boot line in boot.NAME, and puts a rogue between b and the head if $dir/mode asks for one.
-# Environment: ROGUE (rogue.c).
+# Environment: ROGUE (rogue.c); CLIENT (tests/pmix/client.c), where there is PMIx.
 . "${0%/*}/harness.sh"
 
 printf 'pmirun-agent 1\nend\n' | "$pmirun" --agent > "$dir/out" 2> "$dir/err"
@@ -65,6 +65,27 @@ err_has "node 1 (b) is lost: a frame was altered on its way"
 echo truncate > "$dir/mode"
 run 253 -n 8 "$RAWPMI" pgf
 err_has "node 1 (b) is lost: .*\(it closed the connection\|it is gone\)" # the head, or another agent, sees it first
+# The head has forgotten a job, and the agent does not know yet: a program that a rank has left behind begins PMIx, and spawns.
+if [ -n "${CLIENT:-}" ]; then
+    echo hold > "$dir/mode"
+    cat > "$dir/leaves" << END
+#!/bin/sh
+(until [ -e $dir/forgotten ]; do sleep 0.1; done; $CLIENT once > $dir/late 2>&1; : > $dir/came; exec $CLIENT spawn) > /dev/null 2>&1 &
+until [ -e $dir/record.hold ]; do sleep 0.1; done
+END
+    chmod +x "$dir/leaves"
+    begin -v --mpi pmix -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $RAWPMI spawn 1 $dir/leaves -- host b; until [ -e $dir/go ]; do sleep 0.1; done"
+    await 1 '^cmd=spawn_result rc=0'
+    : > "$dir/record.hold"
+    await 1 'job 1 is over' err
+    : > "$dir/forgotten"
+    soon [ -e "$dir/came" ] || fail "no late client"
+    sleep 0.5 # for its spawn
+    rm "$dir/record.hold"
+    touch "$dir/go"
+    end 0
+    grep -qx 'once ok' "$dir/late" || fail "a late client: $(cat "$dir/late")"
+fi
 # A recorded conversation, replayed.
 cp "$dir/record" "$dir/yesterday"
 : > "$dir/mode"

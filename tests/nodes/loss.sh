@@ -38,6 +38,33 @@ end 253
 err_has "the agent received signal 15"
 err_has "node 0 (${names[0]}) is lost: "
 nothing_left
+# An agent is killed that holds output of ranks that have ended, for a reader that takes its time.
+mkfifo "$dir/never"
+exec 9<> "$dir/never"
+cat > "$dir/fill" << 'END'
+#!/bin/sh
+full=0
+until [ $full = 5 ]; do # times that the pipe has taken nothing
+    case $(dd if=/dev/zero bs=65536 oflag=nonblock 2>&1 >&9) in
+    *"0+0 records out"*) full=$((full + 1)) ;;
+    *) full=0 ;;
+    esac
+    sleep 0.2
+done 9>&1
+END
+chmod +x "$dir/fill"
+timeout -k 5 100 "$pmirun" "${nodes[@]}" -v -n 1 "$dir/fill" > "$dir/never" 2> "$dir/err" < /dev/null &
+limit=$!
+await 1 ' exited with 0$' err
+kill -9 $(our_agents)
+timeout 100 cat <&9 > "$dir/out" &
+wait "$limit"
+got=$?
+kill $!
+exec 9>&-
+[ $got = 253 ] || fail "output is lost: status $got, not 253"
+err_has "node 0 (${names[0]}) is lost: .*; the rest of its ranks' output is missing"
+nothing_left
 # Agents that never connect.
 [ "$1" = hosts ] || finish
 nodes=(--hosts "a,nowhere,c,d" --launch-agent "$HOST_SSH")

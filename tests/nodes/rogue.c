@@ -18,6 +18,7 @@
  *         forge                           a forged frame between two of the agent's
  *         alter                           flips a bit of the agent's third frame
  *         truncate                        half of its third frame, and the end
+ *         hold                            passes nothing of the head's while FILE.hold exists
  *
  * Status 0: the server closed the connection; 1: it did not, or sent more than it may.
  */
@@ -286,7 +287,16 @@ static pid_t start_agent(const char *command, int *listener, int *head_port, cha
     return pid;
 }
 
-static int proxy(const char *command)
+/* Not yet to be passed on. */
+static bool is_held(const char *file)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s.hold", file);
+    return strcmp(mode, "hold") == 0 && access(path, F_OK) == 0;
+}
+
+static int proxy(const char *file, const char *command)
 {
     static struct way up, down;
     int head_port = 0, to_agent, listener = -1, status;
@@ -306,7 +316,8 @@ static int proxy(const char *command)
     for (;;) {
         char byte;
 
-        if (poll(pfd, 3, -1) < 0)
+        pfd[1].events = is_held(file) ? 0 : POLLIN;
+        if (poll(pfd, 3, strcmp(mode, "hold") == 0 ? 50 : -1) < 0)
             break;
         if (pfd[0].revents && !pass(&up, true))
             break;
@@ -329,7 +340,7 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "proxy") == 0) {
         mode = argv[2];
         record = fopen(argv[3], "w");
-        return proxy(argv[4]);
+        return proxy(argv[3], argv[4]);
     }
     if (argc < 4)
         return 2;

@@ -29,6 +29,25 @@ rm -f "$dir/go"
 [ "$(tr -cd x < "$dir/out" | wc -c)" = 12000000 ] || fail "output was lost"
 run 2 --node-timeout 80001 -n 4 true
 [ "$1" = hosts ] || finish
+# An idle link over a long way: the answer to the kernel's keep-alive takes a while. The head is stopped, since a busy machine may answer it late.
+pid_of() { cat "$HOST_DIR/$1.pid"; }
+address_of() { getent hosts "$1" | cut -d' ' -f1; }
+begin --node-timeout 2 -n 4 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done"
+await 4 ready
+"${0%/*}/far.py" 0.2 "$(pid_of a)" "$(address_of a)" "$(pid_of b)" "$(address_of b)" > "$dir/far" 2>&1 &
+far=$!
+soon [ -s "$dir/far" ]
+grep -qx ready "$dir/far" || echo "left out: no way that is long: $(cat "$dir/far")"
+kill -STOP "$head"
+sleep 7
+touch "$dir/go"
+sleep 1
+kill -CONT "$head"
+end 0
+err_empty
+rm "$dir/go"
+kill "$far"
+wait "$far" 2> /dev/null
 # The link of a node is cut.
 link() { nsenter -t "$(cat "$HOST_DIR/b.pid")" -n ip link set eth0 "$1"; }
 begin --node-timeout 2 -n 4 sh -c "echo ready; exec sleep $mark"

@@ -222,6 +222,24 @@ test_spawn() {
     err_has 'rank 0 bound to ' 1
     err_has 'ranks are not bound: .* --bind-to hwthread has room for' 1
     err_has 'rank 1:[0-9]* not bound' ${#cpus[@]}
+    # A job that has ended leaves its place: job 3 gets that of job 1, beside job 2.
+    printf '#!/bin/sh\necho $$ > "%s/$1"\nuntil [ -e "%s/end$1" ]; do sleep 0.05; done\n' "$dir" "$dir" > "$dir/stays" && chmod +x "$dir/stays"
+    export DIR=$dir RAWPMI=$rawpmi
+    run --mpi pmi --report-bindings --topology 'core:8 pu:1' --bind-to core -n 3 sh -c '
+        await() { until "$@" 2> /dev/null; do sleep 0.05; done; }
+        gone() { ! kill -0 "$(cat "$DIR/1")"; }
+        case $PMI_RANK in
+        0) exec "$RAWPMI" spawn 1 "$DIR/stays" 1 ;;
+        1) await [ -s "$DIR/1" ] && exec "$RAWPMI" spawn 1 "$DIR/stays" 2 ;;
+        2) await [ -s "$DIR/2" ] && : > "$DIR/end1" && await gone && exec "$RAWPMI" spawn 1 touch "$DIR/end2" ;;
+        esac'
+    [ "$(sed -n 's/.* rank [123]:0 placed on .* processors //p' "$dir/err" | tr '\n' ,)" = 3,4,3, ] ||
+        fail "spawned ranks are not on processors 3, 4 and 3"
+    # Blocks do not move when more ranks come.
+    run --mpi pmi --report-bindings --topology 'socket:2 core:4 pu:1' --map-by socket:block --bind-to core -n 4 sh -c '
+        [ $PMI_RANK = 0 ] && exec "$RAWPMI" spawn 2 "$RAWPMI" child; exec "$RAWPMI" chat 5'
+    err_has 'rank 1:[01] placed on ' 2
+    [ "$(sed -n 's/.*processors //p' "$dir/err" | sort -u | wc -l)" = 6 ] || fail "two of 6 ranks have one processor"
 }
 
 test_pmix() {

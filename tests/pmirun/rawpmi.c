@@ -19,6 +19,8 @@
  *     rawpmi sleep         init, fence, finalize, then sleep
  *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
+ *     rawpmi commands N PROG
+ *                          spawns a process by each of N commands in one request; prints rc
  *     rawpmi spawns N PROG ARG
  *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun
  *                          has grown meanwhile
@@ -246,6 +248,22 @@ static void spawn(int argc, char **argv)
                       n_info, argv[i], n_info, argv[i + 1]);
     snprintf(text + n, sizeof(text) - (size_t)n, "info_num=%d\nendcmd\n", n_info);
     ask(text, "cmd=spawn_result");
+    printf("%s\n", line);
+    fflush(stdout);
+}
+
+static void spawn_commands(int n, const char *program)
+{
+    char text[1024];
+
+    for (int i = 1; i <= n; i++) {
+        snprintf(text, sizeof(text),
+                 "mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=%d\nspawnssofar=%d\nargcnt=0\n"
+                 "preput_num=0\ninfo_num=0\nendcmd\n",
+                 program, n, i);
+        send_text(text);
+    }
+    read_line();
     printf("%s\n", line);
     fflush(stdout);
 }
@@ -850,6 +868,8 @@ int main(int argc, char **argv)
             pause();
     } else if (strcmp(mode, "spawns") == 0 && argc > 4) {
         spawns(atoi(argv[2]), argv + 3);
+    } else if (strcmp(mode, "commands") == 0 && argc > 3) {
+        spawn_commands(atoi(argv[2]), argv[3]);
     } else if (strcmp(mode, "fill") == 0 && argc > 3) {
         fill(argv + 2);
     } else if (strcmp(mode, "sleep") == 0) {

@@ -19,10 +19,15 @@
 
 #define VARIABLE "PMIRUN_CPUSET="
 
-/* The ranks that are placed together. */
+/*
+ * Ranks of all jobs on this host have seats, numbered from 0. place/ gives each seat its
+ * processors: those of a lower seat never depend on how many there are.
+ */
 struct seats {
-    uint32_t first, n; /* among all ranks on this host: the first of this job's, and their number */
-    bool says;         /* this pmirun speaks for the host */
+    const uint32_t *own; /* of the job's ranks here */
+    uint32_t n;          /* up to the job's last */
+    bool alone;          /* no other job has any */
+    bool says;           /* this pmirun speaks for the host */
 };
 
 bool bind_own(struct place_set *set)
@@ -73,19 +78,55 @@ static struct binding *make_binding(uint32_t n)
     return b;
 }
 
-/* Those of other jobs come first. With --launch fork all nodes are on this host. */
-static struct seats count_seats(const struct job *job)
+/* With --launch fork all nodes are on this host. */
+static uint32_t ranks_on_host(const struct job *job)
+{
+    return job->jobs->opt->one_host ? job->n_ranks : job->n_local;
+}
+
+/* The next job from `job` on that has seats now. */
+static const struct job *next_seated(const struct job *job)
+{
+    while (job && (!job->seats || job->ended))
+        job = job->next;
+    return job;
+}
+
+/* A job's ranks get the lowest seats that no running job has. */
+static void take_seats(struct job *job)
+{
+    const uint32_t n = ranks_on_host(job);
+    const struct job *first = next_seated(job->jobs->first);
+    uint32_t *seats = xrealloc(NULL, n * sizeof(*seats)), most = n;
+    bool *taken;
+
+    for (const struct job *j = first; j; j = next_seated(j->next))
+        most += ranks_on_host(j);
+    taken = alloc_zeroed(most, sizeof(*taken));
+    for (const struct job *j = first; j; j = next_seated(j->next))
+        for (uint32_t i = 0; i < ranks_on_host(j); i++)
+            if (j->seats[i] < most)
+                taken[j->seats[i]] = true;
+    for (uint32_t i = 0, seat = 0; i < n; seat++)
+        if (!taken[seat])
+            seats[i++] = seat;
+    free(taken);
+    job->seats = seats;
+}
+
+static struct seats find_seats(struct job *job)
 {
     const struct jobs *jobs = job->jobs;
-    const uint32_t others = job_others(job);
-    struct seats s = {.first = others, .n = others + job->n_local};
+    const bool alone = !next_seated(jobs->first);
+    uint32_t first = 0; /* of those here: nodes come one after the other */
 
-    for (uint32_t i = 0; jobs->opt->one_host && i < job->n_ranks; i++) {
-        s.first += job->node_of[i] < agent_node(jobs->agent);
-        s.n += job->node_of[i] != agent_node(jobs->agent);
-    }
-    s.says = s.first == others;
-    return s;
+    for (uint32_t i = 0; jobs->opt->one_host && i < job->n_ranks; i++)
+        first += job->node_of[i] < agent_node(jobs->agent);
+    take_seats(job);
+    return (struct seats){.own = job->seats + first,
+                          .n = job->seats[ranks_on_host(job) - 1] + 1,
+                          .alone = alone,
+                          .says = first == 0};
 }
 
 /* ---- the decision ---- */
@@ -108,7 +149,7 @@ static int bind_list(const struct topology *topology, const struct job *job, con
     const struct place_policy *p = &job->jobs->opt->place;
 
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct place_set *set = &p->list[(s->first + i) % p->n_list];
+        const struct place_set *set = &p->list[s->own[i] % p->n_list];
 
         for (uint32_t cpu = 0; cpu < 8 * set->bytes; cpu++) {
             char *may;
@@ -169,10 +210,14 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
                         const struct seats *s, struct binding *b, bool *full, char **why)
 {
     const struct place_policy *p = &job->jobs->opt->place;
+    struct place_policy in_turn = *p;
     struct place_plan plan;
-    enum place_result rc = place_ranks(t, p, s->n, &plan);
+    enum place_result rc;
     int status = 0;
 
+    /* Blocks depend on the number of seats; the same seats in turn have the same processors. */
+    in_turn.block = p->block && s->alone;
+    rc = place_ranks(t, &in_turn, s->n, &plan);
     *full = rc == PLACE_FULL;
     if (*full)
         say_full(p, s, plan.room);
@@ -183,7 +228,7 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
         status = STATUS_USAGE;
     }
     for (uint32_t i = 0; rc == PLACE_OK && status == 0 && i < b->n; i++)
-        if (!place_group_set(t, &plan.groups[plan.group_of[s->first + i]], &b->sets[i]))
+        if (!place_group_set(t, &plan.groups[plan.group_of[s->own[i]]], &b->sets[i]))
             status = STATUS_RESOURCES;
     place_plan_free(&plan);
     return status;
@@ -267,7 +312,7 @@ static int find_table(struct topology *topology, const struct job *job, const st
 static int decide_binding(struct topology *topology, struct job *job, const struct place_set *own,
                           char **why)
 {
-    const struct seats seats = count_seats(job);
+    const struct seats seats = find_seats(job);
     const struct place_topology *t;
     struct binding *b;
     bool full = false;

@@ -116,6 +116,7 @@ void job_free(struct job *job)
         apps_free(job->apps, job->n_apps);
     free(job->spawner);
     free(job->node_of);
+    free(job->seats);
     free(job->ranks);
     free(job);
 }

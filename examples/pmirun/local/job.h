@@ -87,6 +87,7 @@ struct job {
     const char *silent_mpi; /* an MPI in a rank's memory, though no rank has asked; NULL: none */
     bool yields;            /* its ranks yield their processor while they wait */
     struct binding *bound;  /* processors of its ranks here; NULL: all that pmirun may use */
+    uint32_t *seats;        /* of its ranks on this host (bind.c); NULL: they have none */
     char **vars;            /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
     struct early *early;    /* the pairs that its ranks find before they put; NULL: none */
     struct table *table;    /* its pairs in shared memory; NULL: the engine stores them */

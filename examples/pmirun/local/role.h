@@ -54,9 +54,9 @@ bool agent_report_text(struct agent *a, const char *text, size_t n); /* false: i
 void agent_report(struct agent *a, enum message what, const struct report *r);
 bool agent_report_output(struct agent *a, const struct stream *st, const char *p, size_t n);
 void agent_signalled(struct agent *a, int sig); /* a signal asks us to end */
-/* The request's programs, and its pairs. */
-void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
-                 const struct pmiwire_spawn *req, uint64_t token);
+/* The request's programs, and its pairs. 0, or -EMSGSIZE: too large for a message. */
+int agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                const struct pmiwire_spawn *req, uint64_t token);
 /* Sends a frame to another node, of the server's exchange or the PMIx host. 0, or 1: the queue is
  * full; the server and the host hear when it has room. agent_report_lost(): the node is out of
  * reach. */

@@ -292,9 +292,11 @@ int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_s
     if (!apps)
         return -EINVAL;
     if (jobs->agent) {
-        agent_spawn(jobs->agent, by, apps, req, token);
+        err = agent_spawn(jobs->agent, by, apps, req, token);
         apps_free(apps, req->n_cmds);
-        return PMIWIRE_PENDING;
+        if (err)
+            say_who_waits(by->job);
+        return err ? err : PMIWIRE_PENDING;
     }
     job = spawn_create(by, apps, req->n_cmds, token, &err);
     if (!job)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PMI spawn on several nodes: carries a request from an agent to the head, and the answer back. */
+#include <errno.h>
+
 #include "agent.h"
 #include "head.h"
 #include "job_message.h"
@@ -10,8 +12,8 @@
 
 /* ---- an agent ---- */
 
-void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
-                 const struct pmiwire_spawn *req, uint64_t token)
+int agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
+                const struct pmiwire_spawn *req, uint64_t token)
 {
     struct msg *m = agent_msg(a, MSG_SPAWN);
     struct msg_fields f = {.out = m};
@@ -26,13 +28,15 @@ void agent_spawn(struct agent *a, const struct rank *by, struct app *apps,
         msg_text(m, req->preput[i].key.ptr, req->preput[i].key.len);
         msg_text(m, req->preput[i].value.ptr, req->preput[i].value.len);
     }
+    if (!spawn_fits(m))
+        return -EMSGSIZE;
     agent_tell(a);
+    return 0;
 }
 
 /* ---- the head ---- */
 
-static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
-                         const char *kvsname)
+void head_tell_spawned(struct head *h, uint32_t node, uint64_t token, int err, const char *kvsname)
 {
     struct msg m = {0};
 
@@ -46,7 +50,7 @@ static void tell_spawned(struct head *h, uint32_t node, uint64_t token, int err,
 
 void head_answer_spawn(struct head *h, const struct job *job, int err)
 {
-    tell_spawned(h, job->spawn_node, job->spawn_token, err, job->kvsname);
+    head_tell_spawned(h, job->spawn_node, job->spawn_token, err, job->kvsname);
 }
 
 bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in)
@@ -66,6 +70,6 @@ bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct ms
     if (job)
         head_launch_job(h, job, in); /* what is left are the pairs */
     else
-        tell_spawned(h, by->node, token, err, NULL);
+        head_tell_spawned(h, by->node, token, err, NULL);
     return true;
 }

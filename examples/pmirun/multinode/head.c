@@ -5,6 +5,7 @@
  */
 #include "head.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +234,12 @@ static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *i
     const uint32_t job = get_u32(in), number = get_u32(in);
     struct rank *r = rank_of_node(h, node, job, number);
 
-    return !in->bad && r && head_spawn_asked(h, r, token, in);
+    if (in->bad || (!r && !job_was(h->jobs, job)))
+        return false;
+    if (r)
+        return head_spawn_asked(h, r, token, in);
+    head_tell_spawned(h, node->id, token, -EINVAL, NULL);
+    return true;
 }
 
 static bool on_spawn_failed(struct job *job, int32_t err)
@@ -303,9 +309,10 @@ static bool on_report(struct head *h, struct node *node, uint8_t what, const str
     case MSG_READY: return on_agent_ready(h, node, rep);
     case MSG_HERE: return true;
     case MSG_STARTED:
+    case MSG_EXIT: return r && on_rank(h, r, what, rep);
+    /* of a client that outlives its rank: the job may have ended since */
     case MSG_STATE:
-    case MSG_EXIT:
-    case MSG_ABORT: return r && on_rank(h, r, what, rep);
+    case MSG_ABORT: return r ? on_rank(h, r, what, rep) : job_was(h->jobs, rep->job);
     /* without ranks of a spawn that has failed meanwhile */
     case MSG_LAUNCHED: return job ? on_launched(job) : job_was(h->jobs, rep->job);
     case MSG_FAILED: return job && on_spawn_failed(job, (int32_t)rep->value);

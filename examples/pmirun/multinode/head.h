@@ -112,5 +112,7 @@ void nodes_done(struct head *h, struct node *node);
 
 /* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in);
+/* The answer. kvsname: of the new job; NULL: there is none. */
+void head_tell_spawned(struct head *h, uint32_t node, uint64_t token, int err, const char *kvsname);
 
 #endif

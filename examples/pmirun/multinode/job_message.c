@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "channel.h"
+
 void report_put(struct msg *m, const struct report *r)
 {
     msg_u32(m, r->job);
@@ -150,4 +152,14 @@ void job_fields(struct msg_fields *f, struct job_plan *plan, uint32_t n_nodes)
         plan->node_of = get_placement(f->in, n_ranks, n_nodes);
     else
         f->in->bad = true;
+}
+
+bool spawn_fits(const struct msg *m)
+{
+    if (m->len <= CHANNEL_MAX_BYTES)
+        return true;
+    log_message("a spawn fails: its programs, each with its arguments and variables (-x), make a "
+                "message of %zu MiB, and the limit is %u",
+                (m->len >> 20) + 1, CHANNEL_MAX_BYTES >> 20);
+    return false;
 }

@@ -17,6 +17,7 @@
 #include "../options.h"
 
 #define NEVER_S        1e9 /* the longest --node-timeout, which 0 stands for */
+#define LINK_S         3   /* the least silence of a link: while idle it is silent for 2 s */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 static void die_of_sodium(void)
@@ -493,9 +494,10 @@ static void on_net_event(void *of, struct source *src, uint32_t events)
 /* Finds links with bytes that the peer has not acknowledged for too long. */
 static void find_silence(struct net *net)
 {
+    const double most_s = net->opt->node_s > LINK_S ? net->opt->node_s : LINK_S;
     char why[64];
 
-    snprintf(why, sizeof(why), "it has been silent for %g s", net->opt->node_s);
+    snprintf(why, sizeof(why), "it has been silent for %g s", most_s);
     for (struct netconn *nc = net->conns; nc; nc = nc->next) {
         struct tcp_info info = {0};
         socklen_t len = sizeof(info);
@@ -503,8 +505,7 @@ static void find_silence(struct net *net)
         if (nc->dead || nc->deadline_ns ||
             getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
             continue;
-        if ((info.tcpi_unacked || info.tcpi_probes) &&
-            info.tcpi_last_ack_recv > net->opt->node_s * 1e3)
+        if ((info.tcpi_unacked || info.tcpi_probes) && info.tcpi_last_ack_recv > most_s * 1e3)
             conn_broken(nc, why);
     }
 }

@@ -107,22 +107,25 @@ bool head_send_input(struct head *h, const char *p, size_t n)
 
 /* ---- jobs ---- */
 
-/* The nodes named in `hosts`, in this order, or all; 0: a name is not a node of ours. */
-static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t *nodes)
+/* The nodes named in `hosts`, in this order and as often, or all; to be freed. 0: a name is not a
+ * node of ours. */
+static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **to)
 {
-    uint32_t n = 0, i;
+    const uint32_t all = h->jobs->opt->n_nodes;
+    uint32_t n = 0, i, *nodes;
     char *list, *save = NULL;
 
+    nodes = *to = xrealloc(NULL, (hosts ? strlen(hosts) / 2 + 1 : all) * sizeof(*nodes));
     if (!hosts) {
-        for (; n < h->jobs->opt->n_nodes; n++)
+        for (; n < all; n++)
             nodes[n] = n;
         return n;
     }
     list = xprintf("%s", hosts);
     for (char *w = strtok_r(list, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
-        for (i = 0; i < h->jobs->opt->n_nodes && strcmp(w, head_node_name(h, i)) != 0; i++)
+        for (i = 0; i < all && strcmp(w, head_node_name(h, i)) != 0; i++)
             ;
-        if (i == h->jobs->opt->n_nodes || n == h->jobs->opt->n_nodes) {
+        if (i == all) {
             n = 0;
             break;
         }
@@ -160,8 +163,7 @@ static void place_by_slots(const struct options *opt, uint32_t n, uint32_t *node
 
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
 {
-    uint32_t *nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*nodes)),
-             n_nodes = named_nodes(h, hosts, nodes);
+    uint32_t *nodes, n_nodes = named_nodes(h, hosts, &nodes);
 
     for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
          i++) { /* the first ones get the remainder */
@@ -185,7 +187,7 @@ static bool job_is_for_all(const struct head *h, const struct job *job)
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
     const uint32_t n_nodes = h->jobs->opt->n_nodes;
-    bool *has = xrealloc(NULL, n_nodes * sizeof(*has));
+    bool *has;
     struct job_plan plan = {.apps = job->apps,
                             .n_apps = job->n_apps,
                             .spawner = job->spawner,
@@ -203,6 +205,12 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
         msg_bytes(&m, preputs->p, preputs->left);
     else
         msg_u32(&m, 0);
+    if (job->spawned && !spawn_fits(&m)) {
+        job_spawn_failed(job, -EMSGSIZE);
+        msg_free(&m);
+        return;
+    }
+    has = xrealloc(NULL, n_nodes * sizeof(*has));
     memset(has, 0, n_nodes * sizeof(*has));
     for (uint32_t i = 0; i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
@@ -414,14 +422,18 @@ void nodes_ready(struct head *h, struct node *node)
 
 /* ---- the end ---- */
 
-static void forget_ranks(struct head *h, uint32_t node)
+/* True: some had not sent all of their output. */
+static bool forget_ranks(struct head *h, uint32_t node)
 {
+    bool cut = false;
+
     for (struct job *job = h->jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_ranks; i++) {
             struct rank *r = &job->ranks[i];
 
             if (r->node != node)
                 continue;
+            cut = cut || output_is_open(&r->out) || output_is_open(&r->err);
             output_close(h->output, &r->out);
             output_close(h->output, &r->err);
             if (r->state != RANK_RUNNING)
@@ -431,10 +443,13 @@ static void forget_ranks(struct head *h, uint32_t node)
             h->jobs->n_live--;
         }
     }
+    return cut;
 }
 
 void nodes_lost(struct head *h, struct node *node, const char *why)
 {
+    bool cut;
+
     if (node->lost || node->done)
         return;
     node->lost = true;
@@ -443,13 +458,16 @@ void nodes_lost(struct head *h, struct node *node, const char *why)
         net_close(node->link);
         node->link = NULL;
     }
-    if (!h->jobs->stopping && !h->ending)
-        log_message("node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
-    else
+    cut = forget_ranks(h, node->id);
+    if (h->jobs->stopping || (h->ending && !cut))
         log_verbose("node %u (%s) is lost: %s", node->id, node->name, why);
-    forget_ranks(h, node->id);
+    else
+        log_message("node %u (%s) is lost: %s; %s", node->id, node->name, why,
+                    h->ending ? "the rest of its ranks' output is missing" : "stopping the job");
     if (!h->ending || h->jobs->stopping)
         job_stop(h->jobs, STATUS_NODE);
+    else if (cut)
+        job_set_status(h->jobs, STATUS_NODE);
 }
 
 void nodes_done(struct head *h, struct node *node)

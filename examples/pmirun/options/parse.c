@@ -376,6 +376,8 @@ static void settle_nodes(struct parse *p)
     check_reason(p, reach_settle(opt));
     if (opt->max_spawned == UINT32_MAX)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
+    if (opt->max_spawned > MAX_PROCS)
+        opt->max_spawned = MAX_PROCS;
 }
 
 /* As hydra's SYSTEM. */

@@ -85,11 +85,12 @@ const struct option_row option_rows[] = {
     {"--hosts --host --nodelist -H -w", "A,B:2,...", SCOPE_JOB, set_hosts,
      "Run on these hosts; a:2 has two slots; n[1-4] are four. The command of --launch reaches "
      "them. A number after a colon gives a host's slots; n[01-04,12] stands for n01 to n04 and "
-     "n12. An IPv6 address with slots is written in brackets. A host that is named twice has the "
-     "slots of both. If no host has slots, the ranks are spread over all hosts as --map says. If "
-     "one host has slots, every other host without slots has 1; ranks fill the slots of the first "
-     "host, then those of the next, and begin again at the first host after the last. A name "
-     "consists of letters, digits and ._-@%: and does not begin with -; there may be 65536 hosts.",
+     "n12. An IPv6 address with slots is written in brackets; nodes connect to each other by "
+     "IPv4. A host that is named twice has the slots of both. If no host has slots, the ranks are "
+     "spread over all hosts as --map says. If one host has slots, every other host without slots "
+     "has 1; ranks fill the slots of the first host, then those of the next, and begin again at "
+     "the first host after the last. A name consists of letters, digits and ._-@%: and does not "
+     "begin with -; there may be 65536 hosts.",
      .others = {"-hosts", "-w", "--host"}},
     {"--hostfile --machinefile -f", "FILE", SCOPE_JOB, set_hostfile,
      "Read hosts from FILE, a line each: `a`, `a:2` or `a` `slots=2`. A # begins a comment. "
