@@ -246,6 +246,20 @@ void output_text(void *of, const char *text, size_t len)
         sink_append(o, &o->err, text, len);
 }
 
+/* Before output_init() too: what waits since then is lost otherwise. */
+void output_flush_stderr(void *of)
+{
+    struct sink *sk = &((struct output *)of)->err;
+
+    while (sk->head < sk->len) {
+        const ssize_t n = write(STDERR_FILENO, sk->buf + sk->head, sink_waiting(sk));
+
+        if (n <= 0)
+            return;
+        sk->head += (size_t)n;
+    }
+}
+
 bool output_raw(struct output *o, const char *text, size_t len)
 {
     return !o->err.dead && sink_write(&o->err, text, len) > 0;

@@ -68,6 +68,7 @@ bool output_pending(const struct output *o);
 /* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
 bool output_raw(struct output *o, const char *text, size_t len);
 void output_text(void *output, const char *text, size_t len); /* to stderr; messages.write */
+void output_flush_stderr(void *output); /* waits for its reader, as die() does; messages.flush */
 void output_close(struct output *o, struct stream *st);
 bool output_is_open(const struct stream *st);
 /* Several nodes. */
