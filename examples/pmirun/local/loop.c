@@ -140,7 +140,10 @@ int loop_run(struct pmirun *pr)
             if (src->fd >= 0) /* else closed earlier in this batch */
                 src->event(src->of, src, ev[i].events);
         }
-        if (n < BATCH && job_end_is_pending(jobs)) { /* else more events wait */
+        /* A full batch: more events wait, of which one may be the cause. But ranks that print
+         * without pause can fill every batch. */
+        if (job_end_is_pending(jobs) &&
+            (n < BATCH || loop.now_ns >= job_decision_ns(jobs) + NS_PER_S)) {
             ranks_reap(jobs);
             job_decide_end(jobs);
         }
