@@ -19,6 +19,19 @@ for _ in 1 2 3 4 5; do
     ! has_lines 1000 ^x out || break
 done
 has_lines 1000 ^x out || fail "a filter was ended with its rank"
+# One that ends while pmirun is stopped, for longer than that second: pmirun has not read what it has passed on.
+for _ in 1 2 3 4 5; do
+    rm -f "$dir/go"
+    begin -v -n 2 bash -c "exec > >(until [ -e $dir/go ]; do sleep 0.05; done; cat); echo hello"
+    await 2 'exited with 0' err
+    kill -STOP $pid
+    touch "$dir/go"
+    sleep 2
+    kill -CONT $pid
+    wait $pid
+    ! has_lines 2 hello out || break
+done
+has_lines 2 hello out || fail "output was lost while pmirun was stopped"
 # A prompt is seen while the rank still runs.
 begin -n 2 sh -c "printf prompt; until [ -e $dir/seen ]; do sleep 0.1; done"
 await 1 prompt

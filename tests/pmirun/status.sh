@@ -62,6 +62,12 @@ err_has "rank 2 (pid .*) aborted with code 34"
 rm -f "$dir/closed" "$dir/aborted"
 run 35 -n 1 "$raw" abort 35 "$dir" : -n 1 sh -c "$raw victim $dir & exec 3>&-; exec sleep 60"
 err_has "rank 0 (pid .*) aborted with code 35"
+# Ranks that print without pause, more than the loop handles at a time, do not block one either.
+if [ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 4000 ]; then
+    timeout -k 5 60 "$pmirun" -n 600 sh -c '[ $PMI_RANK != 7 ] || { sleep 2; echo cmd=abort exitcode=36 >&3; }; exec yes' > /dev/null 2> "$dir/err"
+    [ $? = 36 ] || fail "an abort while 600 ranks print: not status 36"
+    err_has "rank 7 (pid .*) aborted with code 36"
+fi
 run 124 --timeout 0.3 -n 2 sleep 60
 run 124 --timeout 0.3 -n 2 sh -c 'trap "" TERM; sleep 60' # SIGKILL after the grace
 run 0 --pmi-port -n 2 true

@@ -40,6 +40,10 @@ test_vars() {
     HWLOC_HIDE_ERRORS=1 run --mpi openmpi -n 2 sh -c "$show"
     out_has '^none none none$' 2
     err_has 'a variable HWLOC_\* is set'
+    # pmirun prints what it has reported before it gives up, and in this order.
+    HWLOC_HIDE_ERRORS=1 want=2 run --mpi openmpi --bind-to list:8191 -n 2 true
+    [ "$(sed -n 's/.* variable HWLOC_\* is set$/set/p; s/.* processor 8191.*/8191/p' "$dir/err" | tr '\n' ' ')" = 'set 8191 ' ] ||
+        fail "a report was lost"
     run --mpi openmpi -n 1 sh -c "$show" : -n 1 -x HWLOC_SYNTHETIC=pu:7 sh -c "$show"
     out_has '^none none none$' 2
     run --mpi openmpi -n 1 sh -c "$show"

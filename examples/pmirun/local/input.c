@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define RETRY_NS   (500 * NS_PER_MS)
@@ -118,7 +119,7 @@ static bool input_has_room(const struct input *in)
 static bool read_piece(struct input *in)
 {
     const size_t most = in->head && in->room < INPUT_BYTES ? in->room : INPUT_BYTES;
-    const ssize_t n = read(in->src.fd, in->buf, most);
+    const ssize_t n = read(in->from, in->buf, most);
     const size_t len = n > 0 ? (size_t)n : 0;
     bool wanted;
 
@@ -185,6 +186,21 @@ static void on_feed_room(void *of, struct source *src, uint32_t events)
         input_resume(in);
 }
 
+/*
+ * A process that shares a pipe or a terminal with us, such as a pager, may take what epoll has
+ * reported: a read() must not wait then. O_NONBLOCK needs a description of our own (output.c).
+ * epoll keeps the one that we were given: on a new one of a FIFO it does not see an earlier end.
+ */
+static int open_without_wait(int fd)
+{
+    struct stat st;
+    int own = -1;
+
+    if (fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || isatty(fd)))
+        own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return own >= 0 ? own : fd;
+}
+
 /* ---- what others call ---- */
 
 void input_start(struct input *in)
@@ -202,6 +218,7 @@ void input_start(struct input *in)
     }
     in->room = INPUT_WINDOW_BYTES;
     in->src = (struct source){on_stdin, in, fd};
+    in->from = open_without_wait(fd);
     rc = loop_add(&in->src, EPOLLIN);
     in->is_file = rc == -EPERM;
     if (in->is_file)
@@ -273,6 +290,8 @@ void input_given(struct input *in, const char *p, size_t n)
 void input_close(struct input *in)
 {
     timer_set(&in->retry, 0);
+    if (in->src.fd >= 0 && in->from != in->src.fd)
+        close(in->from);
     loop_close(&in->src);
     for (uint32_t i = 0; i < in->n_joined; i++)
         feed_close(&in->feeds[i]);

@@ -33,6 +33,7 @@ struct input {
     struct head *head;   /* to whose agents it goes; NULL: to the ranks here */
     struct agent *agent; /* from whose head it comes; NULL: none */
     struct source src;   /* standard input, unless a rank inherits it */
+    int from;            /* what is read then: src.fd, or another description of the same */
     struct feed *feeds;
     uint32_t n_feeds; /* ranks here that get it */
     uint32_t n_joined;

@@ -169,8 +169,8 @@ uint64_t job_decision_ns(const struct jobs *jobs)
 
     if (!job_end_is_pending(jobs))
         return 0;
-    if (jobs->stopping || is_all_over(jobs))
-        return loop.now_ns;
+    if (jobs->stopping || is_all_over(jobs)) /* at once */
+        return jobs->cause.by ? jobs->cause.since_ns : jobs->stuck.since_ns;
     if (jobs->cause.by)
         at = jobs->cause.since_ns + (somebody_is_dying(jobs->first) ? DYING_NS
                                      : jobs->head                   ? NODES_NS

@@ -61,12 +61,12 @@ void loop_close(struct source *src)
     src->fd = -1;
 }
 
-static void close_streams(struct output *output, const struct jobs *jobs)
+static void end_streams(struct output *output, const struct jobs *jobs)
 {
     for (struct job *job = jobs->first; job; job = job->next) {
         for (uint32_t i = 0; i < job->n_local; i++) {
-            output_close(output, &job->ranks[i].out);
-            output_close(output, &job->ranks[i].err);
+            output_end(output, &job->ranks[i].out);
+            output_end(output, &job->ranks[i].err);
         }
     }
 }
@@ -96,7 +96,8 @@ static bool job_is_finished(struct jobs *jobs, struct output *output)
     if (timer_passed(&jobs->drain)) {
         if (job_is_hasty(jobs))
             return true; /* whoever reads our output had time enough */
-        close_streams(output, jobs);
+        /* If pmirun was stopped, or its output is slow, there is something to read yet. */
+        end_streams(output, jobs);
     }
     return output->n_streams == 0 && !output_pending(output);
 }
@@ -140,7 +141,10 @@ int loop_run(struct pmirun *pr)
             if (src->fd >= 0) /* else closed earlier in this batch */
                 src->event(src->of, src, ev[i].events);
         }
-        if (n < BATCH && job_end_is_pending(jobs)) { /* else more events wait */
+        /* A full batch: more events wait, of which one may be the cause. But ranks that print
+         * without pause can fill every batch. */
+        if (job_end_is_pending(jobs) &&
+            (n < BATCH || loop.now_ns >= job_decision_ns(jobs) + NS_PER_S)) {
             ranks_reap(jobs);
             job_decide_end(jobs);
         }

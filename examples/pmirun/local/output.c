@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -244,6 +245,20 @@ void output_text(void *of, const char *text, size_t len)
     /* pmirun's own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&o->err) < 2 * SINK_HIGH)
         sink_append(o, &o->err, text, len);
+}
+
+/* Before output_init() too: what waits since then is lost otherwise. */
+void output_flush_stderr(void *of)
+{
+    struct sink *sk = &((struct output *)of)->err;
+
+    while (sk->head < sk->len) {
+        const ssize_t n = write(STDERR_FILENO, sk->buf + sk->head, sink_waiting(sk));
+
+        if (n <= 0)
+            return;
+        sk->head += (size_t)n;
+    }
 }
 
 bool output_raw(struct output *o, const char *text, size_t len)
@@ -477,13 +492,41 @@ static void pass_on(struct output *o, const struct stream *st, const char *p, si
     set_full(o, st->sink, st->sink->room == 0);
 }
 
+/* Reads one piece. Returns its length; 0: nothing has arrived, or it was the end. */
+static size_t stream_read(struct output *o, struct stream *st)
+{
+    struct sink *sk = st->sink;
+    size_t most = SCRATCH_BYTES;
+    ssize_t n;
+
+    if (o->jobs->agent && most > sk->room)
+        most = sk->room;
+    n = read(st->src.fd, loop.scratch, most);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n < 0) { /* lost output is an error */
+        log_message("cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
+        job_set_status(o->jobs, STATUS_OUTPUT);
+    }
+    if (n <= 0) {
+        output_close(o, st);
+        return 0;
+    }
+    if (o->jobs->agent) {
+        pass_on(o, st, loop.scratch, (size_t)n);
+        return (size_t)n;
+    }
+    stream_feed(o, st, loop.scratch, (size_t)n);
+    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
+        sink_flush(o, sk);
+    return (size_t)n;
+}
+
 static void on_stream(void *of, struct source *src, uint32_t events)
 {
     struct output *o = of;
     struct stream *st = (struct stream *)src;
     struct sink *sk = st->sink;
-    size_t most = SCRATCH_BYTES;
-    ssize_t n;
 
     if (sk->full) {
         loop_del(&st->src);
@@ -492,26 +535,7 @@ static void on_stream(void *of, struct source *src, uint32_t events)
         sk->paused = st;
         return;
     }
-    if (o->jobs->agent && most > sk->room)
-        most = sk->room;
-    n = read(st->src.fd, loop.scratch, most);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n < 0) { /* lost output is an error */
-        log_message("cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
-        job_set_status(o->jobs, STATUS_OUTPUT);
-    }
-    if (n <= 0) {
-        output_close(o, st);
-        return;
-    }
-    if (o->jobs->agent) {
-        pass_on(o, st, loop.scratch, (size_t)n);
-        return;
-    }
-    stream_feed(o, st, loop.scratch, (size_t)n);
-    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
-        sink_flush(o, sk);
+    (void)stream_read(o, st);
 }
 
 int output_attach(struct output *o, struct stream *st, int fd)
@@ -542,6 +566,22 @@ void output_close(struct output *o, struct stream *st)
     st->part = NULL;
     st->part_cap = 0;
     o->n_streams--;
+}
+
+void output_end(struct output *o, struct stream *st)
+{
+    int left = 0;
+    size_t n;
+
+    if (st->src.fd >= 0 && ioctl(st->src.fd, FIONREAD, &left) != 0)
+        left = 0;
+    while (left > 0) {
+        if (st->sink->full) /* on_stream() reads the rest when there is room */
+            return;
+        n = stream_read(o, st);
+        left = n ? left - (int)n : 0;
+    }
+    output_close(o, st);
 }
 
 static void on_sink_room(void *of, struct source *src, uint32_t events)

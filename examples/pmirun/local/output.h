@@ -68,7 +68,11 @@ bool output_pending(const struct output *o);
 /* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
 bool output_raw(struct output *o, const char *text, size_t len);
 void output_text(void *output, const char *text, size_t len); /* to stderr; messages.write */
+void output_flush_stderr(void *output); /* waits for its reader, as die() does; messages.flush */
 void output_close(struct output *o, struct stream *st);
+/* Reads what is in its pipe now, no more, since its writer may have no end, and closes it. It stays
+ * open while its sink is full. */
+void output_end(struct output *o, struct stream *st);
 bool output_is_open(const struct stream *st);
 /* Several nodes. */
 void output_remote(struct output *o, struct stream *st, const char *p,

@@ -24,5 +24,6 @@ void pmirun_init(struct pmirun *pr)
     pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
     host_init(&pr->jobs, &pr->detect);
     messages.write = output_text;
+    messages.flush = output_flush_stderr;
     messages.to = &pr->output;
 }

@@ -30,6 +30,8 @@ void die(int status, const char *format, ...)
     va_list ap;
 
     progress_clear();
+    if (messages.flush)
+        messages.flush(messages.to);
     va_start(ap, format);
     fputs("pmirun: ", stderr);
     vfprintf(stderr, format, ap);

@@ -42,6 +42,7 @@ bool open_standard(void);
 /* Where messages go, in turn with the ranks' lines. */
 struct messages {
     void (*write)(void *to, const char *text, size_t n);
+    void (*flush)(void *to); /* before die(); NULL: nothing waits */
     void *to;
     const char *host; /* an agent's, which its messages name; NULL: no agent */
     bool verbose;
