@@ -718,7 +718,7 @@ static void tasks_give_up(struct pmix_host *h, uint32_t job, uint32_t rank)
         next = t->next;
         if (t->job->number != job || (rank != UINT32_MAX && t->rank != rank))
             continue;
-        t->gone = t->req->what == PMIWIRE_NAME_LOOKUP;
+        t->gone = t->req->what == PMIWIRE_NAME_LOOKUP || t->stage == STAGE_COUNTS;
         if (t->stage == STAGE_WAITS || rank == UINT32_MAX) /* else when its answers have come */
             task_end(h, t, HOST_EGONE, NULL, 0);
     }

@@ -121,8 +121,8 @@ test_wait() {
     err_has 'node 1 (b) cannot be reached yet: mute started no agent in .* s, and was killed; trying for 4 s'
     err_has 'node 1 (b) is lost: no answer within 15 s, nor from d, and mute still runs, in try [2-9]: does "mute b true" work by hand?; stopping the job'
     nothing_left
-    # Its command prints without end, and before pmirun reads, if it may.
-    nodes=(--hosts a --launch "sh -c 'echo %h; $(chrt -f 1 true 2> /dev/null && echo chrt -f 1) yes; %c'")
+    # Its command prints without end.
+    nodes=(--hosts a --launch "sh -c 'echo %h; yes; %c'")
     seconds=20 run 253 --start-timeout 1 -n 1 true
     err_has 'node 0 (a) is lost: no answer within 1 s'
     nothing_left

@@ -40,9 +40,10 @@ until [ -e $dir/taken ]; do sleep 0.05; done
 $raw pgf && : > $dir/served
 exec cat
 end
+ln -s "$OTHER_READER" "$dir/other_reader.so" # LD_PRELOAD takes no blanks
 cat > "$dir/both" << end
 #!/bin/sh
-export LD_PRELOAD='$OTHER_READER' TAKEN='$dir/taken' ASAN_OPTIONS="\$ASAN_OPTIONS:verify_asan_link_order=0"
+export LD_PRELOAD='$dir/other_reader.so' TAKEN='$dir/taken' ASAN_OPTIONS="\$ASAN_OPTIONS:verify_asan_link_order=0"
 exec timeout --foreground -k 5 100 '$pmirun' -l -s all -n 2 env -u LD_PRELOAD '$dir/rank'
 end
 chmod +x "$dir/rank" "$dir/both"

@@ -67,6 +67,14 @@ hear("up"); p.send_signal(signal.SIGINT); hear("int")
 assert p.stderr.readline() == "pmirun: 2 of 2 processes have not ended yet; press Ctrl-C again to kill the job\n"
 assert p.poll() is None, "the first SIGINT ended it"
 p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
+# Another signal than the first is a second one, however soon.
+command -v python3 > /dev/null && ! timeout 100 python3 -c '
+import atexit, signal, subprocess, sys
+p = subprocess.Popen([sys.argv[1], "-n", "1", "sh", "-c", "trap \"\" INT TERM; echo up; while :; do sleep 0.1; done"],
+                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+atexit.register(p.kill)
+p.stdout.readline(); p.send_signal(signal.SIGTERM); p.send_signal(signal.SIGINT)
+sys.exit(0 if p.wait(60) in (130, 143) and p.stderr.read() == "" else 1)' "$pmirun" 2> "$dir/err" && fail "SIGTERM and SIGINT"
 # So does a second SIGTERM.
 begin -n 2 sh -c 'trap "echo survived" TERM; echo up; while :; do sleep 0.1; done'
 await 2 up

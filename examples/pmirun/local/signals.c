@@ -77,18 +77,17 @@ static void on_end_timeout(void *of)
 static void on_end_signal(struct signals *s, int sig)
 {
     const bool interrupts = sig == SIGINT || sig == SIGTERM;
-    const bool soon = s->interrupted_ns && loop.now_ns < s->interrupted_ns + COPY_NS;
 
     log_verbose("signal %d (%s)", sig, strsignal(sig));
     if (s->jobs->agent) {
         agent_signalled(s->jobs->agent, sig);
         return;
     }
-    if (interrupts && soon && sig == s->jobs->last_signal)
+    if (sig == s->interrupted_by && loop.now_ns < s->interrupted_ns + COPY_NS)
         return;
     s->jobs->last_signal = sig;
     job_hasten(s->jobs);
-    if (interrupts && s->interrupted_ns && !soon) {
+    if (interrupts && s->interrupted_by) {
         job_stop(s->jobs, STATUS_SIGNAL + sig);
         timer_set(&s->jobs->kill, loop.now_ns);
         timer_set(&s->jobs->drain, loop.now_ns);
@@ -102,8 +101,10 @@ static void on_end_signal(struct signals *s, int sig)
                        on_end_timeout, s);
         ranks_signal(s->jobs, sig);
     }
-    if (interrupts) /* now, as a copy may have come meanwhile */
-        s->interrupted_ns = clock_ns();
+    if (interrupts) {
+        s->interrupted_by = sig;
+        s->interrupted_ns = clock_ns(); /* now, as a copy may have come meanwhile */
+    }
 }
 
 static void on_signals(void *of, struct source *src, uint32_t events)

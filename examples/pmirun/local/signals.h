@@ -19,7 +19,8 @@ struct signals {
     struct source src;
     sigset_t orig_mask, handled;
     bool pipe_was_ignored, xfsz_was_ignored;
-    uint64_t interrupted_ns; /* when the first SIGINT or SIGTERM had been handled; 0: none yet */
+    int interrupted_by;      /* the first SIGINT or SIGTERM; 0: none yet */
+    uint64_t interrupted_ns; /* when it had been handled */
     struct timer end;        /* until then the ranks have time to end by it */
 };
 
