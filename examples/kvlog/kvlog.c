@@ -6,9 +6,10 @@
  * commands continue.
  * kvlog --info FILE prints what the file holds, also while another kvlog has it open.
  *
- * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
- * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
- * later a crash leaves nothing or all up to the commit in between.
+ * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. When a commit begins, kvlog
+ * prints `committing`; when it is durable, `committed GENERATION ENTRIES`. What was set before that
+ * `committing` is then never lost. Of what was set since, a crash leaves all up to the next
+ * `committing`, or nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -84,6 +85,7 @@ static int start_commit(struct storwin_window *win)
         fprintf(stderr, "kvlog: commit: %s\n", err.text);
         return -1;
     }
+    puts("committing");
     n_pending = table.n_entries;
     pending = 1;
     changed = 0;
