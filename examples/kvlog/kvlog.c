@@ -127,15 +127,21 @@ static int more_input(void)
     if (n == 0)
         text[have] = '\n'; /* the last line has none */
     have += n > 0 ? (size_t)n : 1;
-    text[have] = '\0';
-    for (; (end = strchr(line, '\n')); line = end + 1) {
+    for (; (end = memchr(line, '\n', (size_t)(text + have - line))); line = end + 1) {
         *end = '\0';
-        run_command(line);
+        if (strlen(line) == (size_t)(end - line))
+            run_command(line);
+        else
+            fprintf(stderr, "kvlog: a line with a NUL, or of over %zu bytes, is no command\n",
+                    sizeof(text) - 2);
     }
     have -= (size_t)(line - text);
     memmove(text, line, have);
-    if (have == sizeof(text) - 1) /* no command is so long */
-        have = 0;
+    if (have == sizeof(text) - 1) {
+        /* Too long: the rest of the line, behind this NUL, is refused as well. */
+        text[0] = '\0';
+        have = 1;
+    }
     return 1;
 }
 
