@@ -62,6 +62,9 @@ say 'cmd=init pmi_version=1 pmi_subversion=1' && say 'cmd=get kvsname=kvs_probe_
 EOF
 expect 0 "a client that leaves a key out" "$probe" client --variation plain -- bash "$tmp/lacks.sh"
 grep -q 'get: a mandatory field is missing: field "key"' "$tmp/out" || { cat "$tmp/out"; fail "a missing key was not seen"; }
+expect 2 "no such variation" "$probe" client --variation nothing -- bash "$tmp/lacks.sh"
+grep -q 'no variation .*nothing' "$tmp/out" || { cat "$tmp/out"; fail "no such variation: it is not named"; }
+expect 2 "no such variation, in JSON" "$probe" client --json --variation nothing -- bash "$tmp/lacks.sh"
 
 # Input without results is an error, not an empty table; too many rows are an error, not cut.
 expect 2 "compare of something else" "$probe" compare "$src/two-ranks.txt"
