@@ -6,9 +6,10 @@
  * commands continue.
  * kvlog --info FILE prints what the file holds, also while another kvlog has it open.
  *
- * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
- * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
- * later a crash leaves nothing or all up to the commit in between.
+ * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. When a commit begins, kvlog
+ * prints `committing`; when it is durable, `committed GENERATION ENTRIES`. What was set before that
+ * `committing` is then never lost. Of what was set since, a crash leaves all up to the next
+ * `committing`, or nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -84,6 +85,7 @@ static int start_commit(struct storwin_window *win)
         fprintf(stderr, "kvlog: commit: %s\n", err.text);
         return -1;
     }
+    puts("committing");
     n_pending = table.n_entries;
     pending = 1;
     changed = 0;
@@ -125,15 +127,21 @@ static int more_input(void)
     if (n == 0)
         text[have] = '\n'; /* the last line has none */
     have += n > 0 ? (size_t)n : 1;
-    text[have] = '\0';
-    for (; (end = strchr(line, '\n')); line = end + 1) {
+    for (; (end = memchr(line, '\n', (size_t)(text + have - line))); line = end + 1) {
         *end = '\0';
-        run_command(line);
+        if (strlen(line) == (size_t)(end - line))
+            run_command(line);
+        else
+            fprintf(stderr, "kvlog: a line with a NUL, or of over %zu bytes, is no command\n",
+                    sizeof(text) - 2);
     }
     have -= (size_t)(line - text);
     memmove(text, line, have);
-    if (have == sizeof(text) - 1) /* no command is so long */
-        have = 0;
+    if (have == sizeof(text) - 1) {
+        /* Too long: the rest of the line, behind this NUL, is refused as well. */
+        text[0] = '\0';
+        have = 1;
+    }
     return 1;
 }
 

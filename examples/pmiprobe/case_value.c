@@ -5,8 +5,10 @@
 
 #include "cases.h"
 
-static int length_for(int arg, int max)
+static size_t length_for(int arg, int advertised)
 {
+    const size_t max = (size_t)advertised;
+
     /* The advertised maximum counts a NUL: the longest text is one shorter. */
     return arg == AT_MAX ? max - 1 : arg == OVER_MAX ? max : 3 * max;
 }
@@ -37,7 +39,7 @@ void case_value_len(struct play *p)
     int rc;
 
     begin(p);
-    len = (size_t)length_for(p->pc->arg, p->vallen_max);
+    len = length_for(p->pc->arg, p->vallen_max);
     if (len >= sizeof(value))
         finish(p, V_NO, "the maximum is %d", p->vallen_max);
     for (size_t i = 0; i < len; i++)
@@ -57,8 +59,9 @@ void case_key_len(struct play *p)
     size_t len;
 
     begin(p);
-    len = (size_t)length_for(p->pc->arg, p->keylen_max);
-    if (len >= sizeof(key))
+    len = length_for(p->pc->arg, p->keylen_max);
+    /* A Z and a NUL are to follow it. */
+    if (len > sizeof(key) - 2)
         finish(p, V_NO, "the maximum is %d", p->keylen_max);
     for (size_t i = 0; i < len; i++)
         key[i] = (char)('a' + i % 26);

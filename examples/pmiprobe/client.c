@@ -252,6 +252,12 @@ static int run_variations(const struct options *o)
         n_dead += !res.survived;
         n_fail += !res.survived && v.must;
     }
+    if (n == 0 && !probe_stopped) {
+        fprintf(stderr,
+                "pmiprobe: no variation of this wire is called %s (see pmiprobe variations)\n",
+                o->pattern);
+        return 2;
+    }
     if (!o->json)
         printf("\n%d variations, survived %d, died in %d; of those %d FAIL, which every client "
                "must survive\n",

@@ -101,9 +101,11 @@ static void copy_commit(const struct storwin_window *win, const struct storwin_i
         if (rc == STORWIN_UNKNOWN)
             fail_usage("unknown hint ", hints[i].key);
     }
+    /* Whatever the hints say, the file receives the whole commit, and stays. */
     opts.alloc_type = STORWIN_STORAGE;
+    opts.factor_ppb = STORWIN_FACTOR_ONE;
     opts.filename = path;
-    opts.flags |= STORWIN_DISCARD;
+    opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
     if (access(path, F_OK) == 0)
         errx(1, "create %s: it exists", path);
     require_call(storwin_alloc(&opts, info->bytes, &new, &why));

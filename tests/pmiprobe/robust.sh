@@ -55,6 +55,18 @@ expect 1 "a transcript with another reply" "$probe" replay "$tmp/wrong.txt" -- "
 echo 'C "no end' >"$tmp/bad.txt"
 expect 2 "a malformed transcript" "$probe" replay "$tmp/bad.txt" -- true
 
+# Maxima that leave no room in the case's own key: it sends none.
+for bad in "8192 max" "0 max" "-2147483648 max" "1431655766 far-over"; do
+    max=${bad% *} name=v1-key-${bad#* }
+    {
+        printf 'C "cmd=init pmi_version=1 pmi_subversion=1\\n"\nS "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\\n"\n'
+        printf 'C "cmd=get_maxes\\n"\nS "cmd=maxes kvsname_max=256 keylen_max=%d vallen_max=1024\\n"\n' $max
+        printf 'C "cmd=get_my_kvsname\\n"\nS "cmd=my_kvsname kvsname=k\\n"\nC "cmd=finalize\\n"\nS "cmd=finalize_ack\\n"\n'
+    } >"$tmp/maxes.txt"
+    expect 0 "$name of keylen_max=$max" env PMIPROBE_REPORT="$tmp/maxes" "$probe" replay "$tmp/maxes.txt" -- "$probe" play "$name"
+    grep -q "the maximum is $max" "$tmp/maxes.0" || fail "keylen_max=$max: $(cat "$tmp/maxes.0")"
+done
+
 # A client's request that lacks a field stands in the table, although the program survives.
 cat >"$tmp/lacks.sh" <<'EOF'
 say() { printf '%s\n' "$1" >&"$PMI_FD" && read -r -t 20 _ <&"$PMI_FD"; }
@@ -62,6 +74,9 @@ say 'cmd=init pmi_version=1 pmi_subversion=1' && say 'cmd=get kvsname=kvs_probe_
 EOF
 expect 0 "a client that leaves a key out" "$probe" client --variation plain -- bash "$tmp/lacks.sh"
 grep -q 'get: a mandatory field is missing: field "key"' "$tmp/out" || { cat "$tmp/out"; fail "a missing key was not seen"; }
+expect 2 "no such variation" "$probe" client --variation nothing -- bash "$tmp/lacks.sh"
+grep -q 'no variation .*nothing' "$tmp/out" || { cat "$tmp/out"; fail "no such variation: it is not named"; }
+expect 2 "no such variation, in JSON" "$probe" client --json --variation nothing -- bash "$tmp/lacks.sh"
 
 # Input without results is an error, not an empty table; too many rows are an error, not cut.
 expect 2 "compare of something else" "$probe" compare "$src/two-ranks.txt"

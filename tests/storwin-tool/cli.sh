@@ -40,6 +40,12 @@ gives 1 'create .*raw' export "$state" "$work/raw"
 gives 0 '^generation 5: 100000 bytes$' --hints "storage_alloc_atomic=journal" copy "$state" "$work/copy"
 gives 0 '^keeps at least 2 generations, version 7$' verify "$work/copy"
 [ "$(grep -c 'generation 5: whole' "$work/out")" = 1 ] || fail "verify of a copy: $(cat "$work/out")"
+for hint in storage_alloc_factor=0.5 storage_alloc_factor=0 storage_alloc_factor=auto storage_alloc_unlink=true; do
+    gives 0 '^generation 5: 100000 bytes$' --hints "$hint" copy "$state" "$work/whole"
+    gives 0 '^generation 5: 100000 bytes$' export "$work/whole" "$work/raw5"
+    [ "$(tr -d 5 < "$work/raw5" | wc -c) $(wc -c < "$work/raw5")" = "0 100000" ] || fail "$hint: a copy is not whole"
+    rm -f "$work/whole" "$work/raw5"
+done
 gives 1 'it exists' copy "$state" "$work/copy"
 gives 1 'storage_alloc_generations' --hints "storage_alloc_generations=17" copy "$state" "$work/no"
 gives 2 'unknown hint x' --hints "x=1" copy "$state" "$work/no"
