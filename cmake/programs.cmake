@@ -149,6 +149,9 @@ function(fencepost_bench name)
     if(NOT missing)
         fencepost_executable()
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+        if(FENCEPOST_SANITIZE) # nobody measures there
+            set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        endif()
     endif()
     fencepost_report(${name} "${missing}" ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
     fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT}

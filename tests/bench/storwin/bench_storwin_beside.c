@@ -219,6 +219,7 @@ int main(int argc, char **argv)
     static const unsigned percents[] = {1, 10, 100};
     struct bench b;
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
     bench_init(&b, "storwin_beside", argc, argv);
     page = (uint64_t)sysconf(_SC_PAGESIZE);
     pages = (b.quick ? UINT64_C(16) << 20 : UINT64_C(1) << 30) / page;
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
         for (unsigned p = 0; p < 3; p++)
             for (unsigned beside = 0; beside < BESIDES; beside++)
                 if (who != LMDB || beside != BUSY)
-                    measure(&b, who, beside, percents[p], b.quick ? 2 : p == 2 ? 4 : 20);
+                    measure(&b, who, beside, percents[p], b.quick ? 2 : p == 2 ? 2 : 6);
         close_state();
     }
     free(order);
