@@ -86,18 +86,14 @@ int PMI_Abort(int exit_code, const char error_msg[])
 {
     char text[256] = "";
 
-    if (core_enter_job() == PMI_SUCCESS) {
-        /* PMI-1 cannot write a space, and launchers print one line only. */
-        snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
-        for (char *p = text; *p; p++)
-            if (*p <= ' ' || *p > '~' || *p == '=')
-                *p = '_';
-        core_abort(exit_code, text);
-        core_leave(0); /* exit handlers may finalize */
-    }
     if (error_msg)
         fprintf(stderr, "PMI_Abort: %s\n", error_msg);
-    exit(exit_code);
+    /* PMI-1 cannot write a space, and launchers print one line only. */
+    snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
+    for (char *p = text; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '=')
+            *p = '_';
+    core_abort(exit_code, text);
 }
 
 /* ---- what the job is ---- */

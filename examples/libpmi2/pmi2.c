@@ -65,11 +65,7 @@ int PMI2_Abort(int flag, const char msg[])
     (void)flag; /* no launcher can end a single process */
     if (msg)
         fprintf(stderr, "PMI2_Abort: %s\n", msg);
-    if (core_enter_job() == PMI2_SUCCESS) {
-        core_abort(EXIT_ABORT, msg ? msg : "");
-        core_leave(0); /* exit handlers may finalize */
-    }
-    exit(EXIT_ABORT);
+    core_abort(EXIT_ABORT, msg ? msg : "");
 }
 
 /* ---- what the job is ---- */

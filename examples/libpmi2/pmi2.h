@@ -57,7 +57,8 @@ typedef struct MPID_Info {
 int PMI2_Init(int *spawned, int *size, int *rank, int *appnum);
 int PMI2_Finalize(void);
 int PMI2_Initialized(void);
-/* Ends the job; does not return. */
+/* Ends the job; does not return. Also while another call waits, from another thread or a signal
+ * handler; then exit handlers do not run. */
 int PMI2_Abort(int flag, const char msg[]);
 
 /* info_keyval_vectors[i] is an array of info_keyval_sizes[i] structs, as Slurm reads it;

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,6 +369,40 @@ static void do_abort(void)
         pause();
 }
 
+static void *fence_thread(void *arg)
+{
+    fence();
+    return arg;
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    abort_job();
+}
+
+/* Rank 0 ends the job while a Fence of its own waits: in another thread, or in the one that a
+ * signal handler interrupts. */
+static void do_abort_waiting(int handler)
+{
+    pthread_t thread;
+
+    if (rank == 0) {
+        CHECK(atexit(finalize_at_exit) == 0);
+        CHECK(signal(SIGALRM, on_alarm) != SIG_ERR);
+        if (handler) {
+            alarm(1);
+            fence();
+        }
+        CHECK(pthread_create(&thread, NULL, fence_thread, NULL) == 0);
+        for (int i = 0; i < 200; i++)
+            nap();
+        abort_job();
+    }
+    for (;;)
+        pause();
+}
+
 /* ---- what any server provides ---- */
 
 static void do_old(void)
@@ -423,6 +458,8 @@ int main(int argc, char **argv)
 #endif
     else if (strcmp(mode, "abort") == 0)
         do_abort();
+    else if (strcmp(mode, "abort-handler") == 0 || strcmp(mode, "abort-thread") == 0)
+        do_abort_waiting(strcmp(mode, "abort-handler") == 0);
     else if (strcmp(mode, "old") == 0) {
         length = 300; /* Slurm's server loses longer lines on PMI-1 */
         rounds = 5;
