@@ -156,6 +156,8 @@ static void send_abort(int exitcode, const char *message)
     int rc =
         pmiwire_client_abort(core.session.client, exitcode, pmiwire_strz(message), SESSION_ASK);
 
+    if (rc < 0) /* the wire cannot carry the message */
+        rc = pmiwire_client_abort(core.session.client, exitcode, pmiwire_strz(NULL), SESSION_ASK);
     if (!session_busy(&core.session)) {
         core_ask(rc, &ev);
         return;

@@ -30,18 +30,18 @@ static int get(const char *key, char value[LONG + 1])
 }
 
 #ifdef TEST_PMI1
-static void abort_job(void)
+static void abort_job(const char *why)
 {
-    PMI_Abort(3, "enough");
+    PMI_Abort(3, why);
 }
 
 #define fence_begin PMI_Ibarrier
 #define fence_wait  PMI_Wait
 #define fence_test  PMI_Test
 #else
-static void abort_job(void)
+static void abort_job(const char *why)
 {
-    PMI2_Abort(1, "enough");
+    PMI2_Abort(1, why);
 }
 
 #define fence_begin PMI2_KVS_Ifence
@@ -363,7 +363,7 @@ static void do_abort(void)
         CHECK(fence_begin() == OK);
         for (int i = 0; i < MANY; i++)
             put_nth(i, 0);
-        abort_job();
+        abort_job("enough");
     }
     for (;;)
         pause();
@@ -378,7 +378,7 @@ static void *fence_thread(void *arg)
 static void on_alarm(int number)
 {
     (void)number;
-    abort_job();
+    abort_job("enough");
 }
 
 /* Rank 0 ends the job while a Fence of its own waits: in another thread, or in the one that a
@@ -397,7 +397,26 @@ static void do_abort_waiting(int handler)
         CHECK(pthread_create(&thread, NULL, fence_thread, NULL) == 0);
         for (int i = 0; i < 200; i++)
             nap();
-        abort_job();
+        abort_job("enough");
+    }
+    for (;;)
+        pause();
+}
+
+static void finalize_if_possible(void)
+{
+    finalize();
+}
+
+/* Rank 0 ends the job with a reason that the wire cannot carry. */
+static void do_abort_long(void)
+{
+    static char why[100000];
+
+    if (rank == 0) {
+        memset(why, 'x', sizeof(why) - 1);
+        CHECK(atexit(finalize_if_possible) == 0);
+        abort_job(why);
     }
     for (;;)
         pause();
@@ -458,6 +477,8 @@ int main(int argc, char **argv)
 #endif
     else if (strcmp(mode, "abort") == 0)
         do_abort();
+    else if (strcmp(mode, "abort-long") == 0)
+        do_abort_long();
     else if (strcmp(mode, "abort-handler") == 0 || strcmp(mode, "abort-thread") == 0)
         do_abort_waiting(strcmp(mode, "abort-handler") == 0);
     else if (strcmp(mode, "old") == 0) {

@@ -116,7 +116,7 @@ nonblocking)
         done
     done
     job 0 -n 1 -- old
-    for mode in abort abort-thread abort-handler; do
+    for mode in abort abort-thread abort-handler abort-long; do
         job "$([[ $ranks == *1 ]] && echo 3 || echo 1)" --timeout 20 -n 3 -- $mode
     done
     ;;
