@@ -413,7 +413,7 @@ int op_gather(int waits, const char *value, char *to, struct op **out)
 
     if (rc < 0)
         return rc;
-    op = op_add(OP_GATHER, value);
+    op = op_add(to ? OP_GATHER_TO : OP_GATHER, value);
     if (!op)
         return -ENOMEM;
     op->number = ops.n_gathers;

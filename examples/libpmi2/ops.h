@@ -8,7 +8,7 @@
 
 #include "core.h"
 
-enum { OP_FENCE = 1, OP_GATHER = 2 };
+enum { OP_FENCE = 1, OP_GATHER = 2, OP_GATHER_TO = 4 /* into its caller's buffer */ };
 
 struct op {
     struct request request;

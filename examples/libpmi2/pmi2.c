@@ -407,15 +407,11 @@ int PMIX_Iallgather(const char value[], void *buffer)
 /* Complete the oldest of both kinds. */
 static int complete_oldest(int *done)
 {
-    struct op *op;
     int rc = core_enter();
 
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    op = op_oldest(OP_FENCE | OP_GATHER);
-    if (op && op->what == OP_GATHER && !op->to) /* for PMI2_Iallgather_wait() */
-        op = NULL;
-    return pmi2_leave(op_complete(op, NULL, done));
+    return rc == PMI2_SUCCESS
+               ? pmi2_leave(op_complete(op_oldest(OP_FENCE | OP_GATHER_TO), NULL, done))
+               : rc;
 }
 
 int PMIX_Wait(void)

@@ -217,6 +217,22 @@ static void do_order(const char *folder)
     }
 }
 
+/* The two interfaces' operations among each other: each completes its own. */
+static void do_kinds(void)
+{
+    static char own[MAX_RANKS * PMI2_MAX_VALLEN], all[MAX_RANKS * PMI2_MAX_VALLEN];
+    int done = -1;
+
+    CHECK(size <= MAX_RANKS);
+    CHECK(PMIX_Iallgather("first", own) == OK && PMI2_Iallgather("second") == OK);
+    CHECK(PMI2_Iallgather_wait(all) == OK && strcmp(all, "second") == 0);
+    CHECK(PMI2_Iallgather_wait(all) == FAIL && PMI2_Iallgather_test(all, &done) == FAIL);
+    CHECK(PMIX_Wait() == OK && strcmp(own, "first") == 0);
+    CHECK(PMI2_Iallgather("third") == OK && PMIX_KVS_Ifence() == OK);
+    CHECK(PMIX_Wait() == OK && PMIX_Wait() == FAIL);
+    CHECK(PMI2_Iallgather_wait(all) == OK && strcmp(all, "third") == 0);
+}
+
 static void tell_as(const char *folder, const char *what, int round, int who)
 {
     char name[64];
@@ -449,6 +465,7 @@ static void do_old(void)
         expect_nth(i, (rank + i) % size);
     CHECK(fence() == OK);
 #ifndef TEST_PMI1
+    do_kinds();
     do_mixed();
 #endif
     CHECK(fence_begin() == OK && fence_begin() == OK); /* finalize waits for them */
