@@ -322,6 +322,37 @@ static void do_refused(void)
     finalize();
 }
 
+/* A later Fence's put is refused before an earlier one's: both Fences fail, each with its own. */
+static void do_two_refused(void)
+{
+    char key[64];
+    int why;
+
+    init(1);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS && put(0, 1) == PMI_SUCCESS);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    for (int i = 3; i < AHEAD; i++)
+        CHECK(put(i, 1) == PMI_SUCCESS);
+    CHECK(put(AHEAD, 1025) == PMI_SUCCESS && PMI_Ibarrier() == PMI_SUCCESS);
+    say("cmd=barrier_out\n");
+    CHECK(test() && !test()); /* there is room for the long one, which the wire cannot carry */
+    say("cmd=put_result rc=5\ncmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_ERR_INVALID_KEY_LENGTH);
+    CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_SUCCESS);
+    CHECK(strcmp(key, "key-0") == 0 && why == PMI_ERR_INVALID_KEY_LENGTH);
+    for (int i = 3; i < AHEAD; i++)
+        say(i == 9 ? "cmd=put_result rc=5\n" : "cmd=put_result rc=0\n");
+    say("cmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_ERR_INVALID_VAL_LENGTH); /* one of its two */
+    CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_SUCCESS);
+    CHECK(strcmp(key, "key-48") == 0 && why == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    say("cmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_SUCCESS);
+    hear();
+    finalize();
+}
+
 /* The server closes: operations in flight fail, and so do later ones. */
 static void do_death(void)
 {
@@ -404,6 +435,8 @@ int main(int argc, char **argv)
         do_window();
     else if (strcmp(mode, "refused") == 0)
         do_refused();
+    else if (strcmp(mode, "two-refused") == 0)
+        do_two_refused();
     else if (strcmp(mode, "death") == 0)
         do_death();
     else if (strcmp(mode, "unreported") == 0)
