@@ -259,9 +259,14 @@ int PMI_Unpublish_name(const char service_name[])
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
 int PMI_Lookup_name(const char service_name[], char port[])
 {
-    int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG;
+    int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG, max;
 
-    return rc == PMI_SUCCESS ? pmi1_leave(core_lookup(service_name, port, VALUE_MAX_BYTES)) : rc;
+    if (rc != PMI_SUCCESS)
+        return rc;
+    max = core_info()->vallen_max;
+    if (max <= 0 || max > VALUE_MAX_BYTES)
+        max = VALUE_MAX_BYTES;
+    return pmi1_leave(core_lookup(service_name, port, max));
 }
 
 /* ---- key-value space ---- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which requests libpmi.so.0 sends ahead of the answers: ahead MODE. The program is its own server,
- * at the other end of the socket. The server neither reads nor answers during a call that must not
- * wait, so a call that waits runs into the alarm and fails the test.
+ * Which requests libpmi.so.0 sends ahead of the answers, and answers that few servers give: ahead
+ * MODE. The program is its own server, at the other end of the socket. The server neither reads nor
+ * answers during a call that must not wait, so a call that waits runs into the alarm and fails the
+ * test.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +23,8 @@
 enum { WINDOW = 65536, AHEAD = 48, MANY = 3000, LONG = 1000 };
 
 static int ends[2]; /* the library's, the server's */
-static const char *inited;
+static const char *inited, *found;
+static const char *maxes = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
 static char heard[1 << 20]; /* the library's bytes that the server has read */
 
 /* ---- the server ---- */
@@ -59,7 +61,7 @@ static const char *answer(const char *line)
     if (strncmp(line, "cmd=init ", 9) == 0)
         return inited;
     if (strncmp(line, "cmd=get_maxes", 13) == 0)
-        return "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+        return maxes;
     if (strncmp(line, "cmd=get_appnum", 14) == 0)
         return "cmd=appnum appnum=0\n";
     if (strncmp(line, "cmd=get_my_kvsname", 18) == 0)
@@ -76,6 +78,8 @@ static const char *answer(const char *line)
         n_barriers++;
         return "cmd=barrier_out\n";
     }
+    if (strncmp(line, "cmd=lookup_name", 15) == 0)
+        return found;
     CHECK(strncmp(line, "cmd=finalize", 12) == 0);
     return "cmd=finalize_ack\n";
 }
@@ -418,6 +422,32 @@ static void do_abort(void)
     CHECK(strncmp(hear(), "cmd=abort exitcode=5", 20) == 0);
 }
 
+/* A port that is longer than the server has said is not written. */
+static void do_lookup(void)
+{
+    char port[64 + 1] = "";
+    pthread_t thread;
+    int max = 0;
+
+    maxes = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=64\n";
+    init(0);
+    CHECK(PMI_KVS_Get_value_length_max(&max) == PMI_SUCCESS && max == 64);
+    port[max] = '!';
+    found = "cmd=lookup_result rc=0 info=ok port=123456789.123456789.123456789."
+            "123456789.123456789.123456789.1234\n";
+    thread = serving("cmd=lookup_name");
+    CHECK(PMI_Lookup_name("service", port) == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(port[max] == '!');
+    found = "cmd=lookup_result rc=0 info=ok port=123456789.123456789.123456789."
+            "123456789.123456789.123456789.123\n";
+    thread = serving("cmd=lookup_name");
+    CHECK(PMI_Lookup_name("service", port) == PMI_SUCCESS && strlen(port) == 63);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(port[max] == '!');
+    finalize();
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -445,6 +475,8 @@ int main(int argc, char **argv)
         do_left();
     else if (strcmp(mode, "abort") == 0)
         do_abort();
+    else if (strcmp(mode, "lookup") == 0)
+        do_lookup();
     else
         CHECK(!"a mode");
     puts("ok");
