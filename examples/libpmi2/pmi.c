@@ -185,16 +185,19 @@ static int read_nodes(uint32_t **nodes_of)
     struct pmiwire_mapping_block *blocks = NULL;
     uint32_t *node_of = calloc(n_ranks, sizeof(*node_of));
     struct pmiwire_event ev;
-    int rc = 0;
+    int rc;
 
     *nodes_of = node_of;
     if (!node_of || core.alone)
         return node_of ? 0 : -ENOMEM;
-    if (core_ask_about(PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev) != 0) {
+    rc = core_ask_about(PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
+    if (rc == PMIWIRE_ENOENT || rc == PMIWIRE_EPEER) {
         for (uint32_t i = 0; i < n_ranks; i++)
             node_of[i] = i;
         return 0;
     }
+    if (rc < 0)
+        return rc;
     rc = pmiwire_mapping_parse(ev.value, NULL, 0, &n_blocks, NULL);
     if (rc == PMIWIRE_ENOBUF) {
         blocks = calloc(n_blocks, sizeof(*blocks));

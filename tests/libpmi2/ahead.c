@@ -78,7 +78,7 @@ static const char *answer(const char *line)
         n_barriers++;
         return "cmd=barrier_out\n";
     }
-    if (strncmp(line, "cmd=lookup_name", 15) == 0)
+    if (strncmp(line, "cmd=lookup_name", 15) == 0 || strncmp(line, "cmd=get ", 8) == 0)
         return found;
     CHECK(strncmp(line, "cmd=finalize", 12) == 0);
     return "cmd=finalize_ack\n";
@@ -448,6 +448,22 @@ static void do_lookup(void)
     finalize();
 }
 
+/* Without a mapping every rank is on a node of its own; without a server there is no answer. */
+static void do_mapping(void)
+{
+    pthread_t thread;
+    int n = 0;
+
+    init(0);
+    found = "cmd=get_result rc=-1 msg=key_not_found value=unknown\n";
+    thread = serving("cmd=get ");
+    CHECK(PMI_Get_clique_size(&n) == PMI_SUCCESS && n == 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(close(ends[1]) == 0);
+    CHECK(PMI_Get_clique_size(&n) != PMI_SUCCESS);
+    CHECK(PMI_Finalize() != PMI_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -477,6 +493,8 @@ int main(int argc, char **argv)
         do_abort();
     else if (strcmp(mode, "lookup") == 0)
         do_lookup();
+    else if (strcmp(mode, "mapping") == 0)
+        do_mapping();
     else
         CHECK(!"a mode");
     puts("ok");
