@@ -614,19 +614,6 @@ static struct MPID_Info *copy_infos(const struct MPID_Info **vector, int n, int 
     return all;
 }
 
-static int send_spawn(struct pmiwire_spawn *req, int n_procs, char jobid[], int jobid_size,
-                      int errors[])
-{
-    struct pmiwire_event ev = {0};
-    int rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), req, SESSION_ASK), &ev);
-
-    if (errors)
-        spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n_procs);
-    if (rc == 0 && jobid && give(ev.value, jobid, jobid_size) != 0)
-        rc = -EINVAL;
-    return rc;
-}
-
 int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[],
                    const int maxprocs[], const int info_keyval_sizes[],
                    const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,
@@ -635,12 +622,13 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
 {
     struct pmiwire_spawn_cmd *list;
     struct pmiwire_spawn req;
+    struct pmiwire_event ev;
     struct MPID_Info *preputs;
     struct keyvals preput;
     int rc, n;
 
     n = preput_keyval_size < 0 ? -EINVAL : spawn_count(count, cmds, maxprocs);
-    if (n < 0)
+    if (n < 0 || (jobId && jobIdSize < 1))
         return PMI2_ERR_INVALID_ARG;
     rc = core_enter_job();
     if (rc != PMI2_SUCCESS)
@@ -660,10 +648,14 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
                             maxprocs[i], &info);
     }
     if (rc == 0)
-        rc = send_spawn(&req, n, jobId, jobIdSize, errors);
+        rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), &req, SESSION_ASK), &ev);
+    if (errors)
+        spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n);
     for (int i = 0; errors && rc != 0 && i < n; i++)
         errors[i] = pmi2_code(rc);
     spawn_release(&req);
     free(preputs);
+    if (rc == 0 && jobId && give(ev.value, jobId, jobIdSize) != 0)
+        return core_leave(PMI2_ERR_INVALID_LENGTH);
     return pmi2_leave(rc);
 }
