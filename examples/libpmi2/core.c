@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core.h"
 #include "ops.h"
@@ -148,12 +150,14 @@ int core_end(void)
 
 /* An abort behind an unanswered request may not reach the server; then the end of the process
  * notifies it. */
-void core_abort(int exitcode, const char *message)
+static void send_abort(int exitcode, const char *message)
 {
     struct pmiwire_event ev;
     int rc =
         pmiwire_client_abort(core.session.client, exitcode, pmiwire_strz(message), SESSION_ASK);
 
+    if (rc < 0) /* the wire cannot carry the message */
+        rc = pmiwire_client_abort(core.session.client, exitcode, pmiwire_strz(NULL), SESSION_ASK);
     if (!session_busy(&core.session)) {
         core_ask(rc, &ev);
         return;
@@ -162,6 +166,23 @@ void core_abort(int exitcode, const char *message)
         ;
     core.initialized = 0; /* otherwise finalize during exit would wait */
     core.finalized = 1;
+}
+
+/* A call that waits for the server keeps the lock: one of another thread, or the one that a signal
+ * handler interrupts. Exit handlers would wait for it too. The server ends the job of a process
+ * that ends without finalize. */
+void core_abort(int exitcode, const char *message)
+{
+    struct timespec limit;
+
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec++;
+    if (pthread_mutex_timedlock(&core.lock, &limit) != 0)
+        _exit(exitcode);
+    if (core.initialized && !core.alone)
+        send_abort(exitcode, message);
+    core_leave(0); /* exit handlers may finalize */
+    exit(exitcode);
 }
 
 int core_number(const int *value, int *to)

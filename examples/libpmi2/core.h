@@ -53,8 +53,8 @@ int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc));
 /* Finalize, and free everything else. 0, or why the server was not reached. */
 int core_end(void);
 
-/* With the lock held, and before the process ends: end the job. */
-void core_abort(int exitcode, const char *message);
+/* End the job and the process; without exit handlers if the lock is not free within a second. */
+_Noreturn void core_abort(int exitcode, const char *message);
 
 /* All below: with the lock held. They return 0, -errno or PMIWIRE_E*. */
 

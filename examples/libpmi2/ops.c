@@ -10,7 +10,8 @@
 /* A put that does not wait. */
 struct put {
     struct request request;
-    uint64_t place;
+    struct put *next;  /* of the refused ones */
+    uint64_t fence;    /* the number of its Fence */
     struct op *gather; /* it is this Allgather's, or NULL */
     struct pair *pair; /* kept unless it is refused, or NULL */
     int hint;
@@ -30,8 +31,8 @@ static struct {
     struct op *first;
     int n;                     /* of them, without those whose caller waits */
     unsigned n_gathers;        /* so far */
-    uint64_t n_begun;          /* places given */
-    struct put *refused;       /* the first refused one that no Fence has reported */
+    uint64_t n_fences;         /* so far */
+    struct put *refused;       /* those that no Fence has reported: one a Fence, in their order */
     struct put *told;          /* the one that the last Fence has reported */
     struct shmht_array *array; /* the last Allgather's values, */
     char *own;                 /* where they are */
@@ -53,7 +54,6 @@ static struct op *op_add(int what, const char *value)
     if (!op)
         return NULL;
     op->what = what;
-    op->place = ops.n_begun++;
     strcpy(op->value, value);
     while (*end)
         end = &(*end)->next;
@@ -108,7 +108,7 @@ static int put_send(struct session *s, struct request *r, uint64_t cookie)
 
 static void put_done(struct session *s, struct request *r, int rc, const struct pmiwire_event *ev)
 {
-    struct put *put = (struct put *)r;
+    struct put *put = (struct put *)r, **at = &ops.refused;
 
     if (put->gather)
         request_over(put->gather, rc, ev);
@@ -116,13 +116,17 @@ static void put_done(struct session *s, struct request *r, int rc, const struct 
         pairs_add(&core.pairs, put->pair);
         put->pair = NULL;
     }
-    if (rc == 0 || put->gather || ops.refused) {
+    /* Refusals come out of order: this library's own before the server's. */
+    while (*at && (*at)->fence < put->fence)
+        at = &(*at)->next;
+    if (rc == 0 || put->gather || (*at && (*at)->fence == put->fence)) {
         put_free(put);
         return;
     }
     put->rc = rc;
     put->peer_rc = ev ? ev->peer_rc : 0;
-    ops.refused = put;
+    put->next = *at;
+    *at = put;
 }
 
 static struct put *new_put(const char *key, const char *value, int hint)
@@ -134,7 +138,7 @@ static struct put *new_put(const char *key, const char *value, int hint)
         return NULL;
     put->request.send = put_send;
     put->request.done = put_done;
-    put->place = ops.n_begun++;
+    put->fence = ops.n_fences;
     put->hint = hint;
     put->value = strcpy(put->text + n, value);
     memcpy(put->text, key, n);
@@ -169,19 +173,31 @@ static int fence_send(struct session *s, struct request *r, uint64_t cookie)
     return pmiwire_client_fence(s->client, pmiwire_strz(NULL), cookie);
 }
 
-/* A Fence fails with the first refused put before it. */
+/* Takes the first refused put off the list, if it is of this Fence or one before it. */
+static struct put *take_refused(uint64_t fence)
+{
+    struct put *put = ops.refused;
+
+    if (!put || put->fence > fence)
+        return NULL;
+    ops.refused = put->next;
+    return put;
+}
+
+/* A Fence fails with a refused put before it. */
 static void report_refused(struct op *op)
 {
-    if (!ops.refused || ops.refused->place > op->place)
-        return;
-    if (op->rc == 0) {
-        op->rc = ops.refused->rc;
-        op->peer_rc = ops.refused->peer_rc;
-        op->refused = ops.refused;
-    } else {
-        put_free(ops.refused);
+    struct put *put;
+
+    while ((put = take_refused(op->fence)) != NULL) {
+        if (op->rc < 0) {
+            put_free(put);
+            continue;
+        }
+        op->rc = put->rc;
+        op->peer_rc = put->peer_rc;
+        op->refused = put;
     }
-    ops.refused = NULL;
 }
 
 static void fence_done(struct session *s, struct request *r, int rc, const struct pmiwire_event *ev)
@@ -232,6 +248,7 @@ int op_fence(int waits, struct op **out)
     op = op_add(OP_FENCE, "");
     if (!op)
         return -ENOMEM;
+    op->fence = ops.n_fences++;
     op->request.send = fence_send;
     op->request.done = fence_done;
     *out = op;
@@ -413,7 +430,7 @@ int op_gather(int waits, const char *value, char *to, struct op **out)
 
     if (rc < 0)
         return rc;
-    op = op_add(OP_GATHER, value);
+    op = op_add(to ? OP_GATHER_TO : OP_GATHER, value);
     if (!op)
         return -ENOMEM;
     op->number = ops.n_gathers;
@@ -512,7 +529,8 @@ void ops_free(void)
         op_drop(ops.first);
     shmht_array_detach(ops.array);
     free(ops.own);
-    put_free(ops.refused);
+    while (ops.refused)
+        put_free(take_refused(UINT64_MAX));
     put_free(ops.told);
     memset(&ops, 0, sizeof(ops));
 }

@@ -8,7 +8,7 @@
 
 #include "core.h"
 
-enum { OP_FENCE = 1, OP_GATHER = 2 };
+enum { OP_FENCE = 1, OP_GATHER = 2, OP_GATHER_TO = 4 /* into its caller's buffer */ };
 
 struct op {
     struct request request;
@@ -18,8 +18,8 @@ struct op {
     int rc;              /* once it has been answered */
     int n_open;          /* its requests that are not over */
     int peer_rc;         /* the server's own rc */
-    uint64_t place;      /* among all operations begun */
-    struct put *refused; /* a Fence: the first refused put before it, or NULL */
+    uint64_t fence;      /* a Fence: its number, from 0 */
+    struct put *refused; /* a Fence: a refused put before it, or NULL */
     /* An Allgather. */
     unsigned number;           /* from 0 */
     char *to;                  /* the caller's buffer, or NULL */

@@ -86,18 +86,14 @@ int PMI_Abort(int exit_code, const char error_msg[])
 {
     char text[256] = "";
 
-    if (core_enter_job() == PMI_SUCCESS) {
-        /* PMI-1 cannot write a space, and launchers print one line only. */
-        snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
-        for (char *p = text; *p; p++)
-            if (*p <= ' ' || *p > '~' || *p == '=')
-                *p = '_';
-        core_abort(exit_code, text);
-        core_leave(0); /* exit handlers may finalize */
-    }
     if (error_msg)
         fprintf(stderr, "PMI_Abort: %s\n", error_msg);
-    exit(exit_code);
+    /* PMI-1 cannot write a space, and launchers print one line only. */
+    snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
+    for (char *p = text; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '=')
+            *p = '_';
+    core_abort(exit_code, text);
 }
 
 /* ---- what the job is ---- */
@@ -189,16 +185,19 @@ static int read_nodes(uint32_t **nodes_of)
     struct pmiwire_mapping_block *blocks = NULL;
     uint32_t *node_of = calloc(n_ranks, sizeof(*node_of));
     struct pmiwire_event ev;
-    int rc = 0;
+    int rc;
 
     *nodes_of = node_of;
     if (!node_of || core.alone)
         return node_of ? 0 : -ENOMEM;
-    if (core_ask_about(PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev) != 0) {
+    rc = core_ask_about(PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
+    if (rc == PMIWIRE_ENOENT || rc == PMIWIRE_EPEER) {
         for (uint32_t i = 0; i < n_ranks; i++)
             node_of[i] = i;
         return 0;
     }
+    if (rc < 0)
+        return rc;
     rc = pmiwire_mapping_parse(ev.value, NULL, 0, &n_blocks, NULL);
     if (rc == PMIWIRE_ENOBUF) {
         blocks = calloc(n_blocks, sizeof(*blocks));
@@ -263,9 +262,14 @@ int PMI_Unpublish_name(const char service_name[])
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
 int PMI_Lookup_name(const char service_name[], char port[])
 {
-    int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG;
+    int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG, max;
 
-    return rc == PMI_SUCCESS ? pmi1_leave(core_lookup(service_name, port, VALUE_MAX_BYTES)) : rc;
+    if (rc != PMI_SUCCESS)
+        return rc;
+    max = core_info()->vallen_max;
+    if (max <= 0 || max > VALUE_MAX_BYTES)
+        max = VALUE_MAX_BYTES;
+    return pmi1_leave(core_lookup(service_name, port, max));
 }
 
 /* ---- key-value space ---- */

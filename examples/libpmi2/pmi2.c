@@ -65,11 +65,7 @@ int PMI2_Abort(int flag, const char msg[])
     (void)flag; /* no launcher can end a single process */
     if (msg)
         fprintf(stderr, "PMI2_Abort: %s\n", msg);
-    if (core_enter_job() == PMI2_SUCCESS) {
-        core_abort(EXIT_ABORT, msg ? msg : "");
-        core_leave(0); /* exit handlers may finalize */
-    }
-    exit(EXIT_ABORT);
+    core_abort(EXIT_ABORT, msg ? msg : "");
 }
 
 /* ---- what the job is ---- */
@@ -411,15 +407,11 @@ int PMIX_Iallgather(const char value[], void *buffer)
 /* Complete the oldest of both kinds. */
 static int complete_oldest(int *done)
 {
-    struct op *op;
     int rc = core_enter();
 
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    op = op_oldest(OP_FENCE | OP_GATHER);
-    if (op && op->what == OP_GATHER && !op->to) /* for PMI2_Iallgather_wait() */
-        op = NULL;
-    return pmi2_leave(op_complete(op, NULL, done));
+    return rc == PMI2_SUCCESS
+               ? pmi2_leave(op_complete(op_oldest(OP_FENCE | OP_GATHER_TO), NULL, done))
+               : rc;
 }
 
 int PMIX_Wait(void)
@@ -622,19 +614,6 @@ static struct MPID_Info *copy_infos(const struct MPID_Info **vector, int n, int 
     return all;
 }
 
-static int send_spawn(struct pmiwire_spawn *req, int n_procs, char jobid[], int jobid_size,
-                      int errors[])
-{
-    struct pmiwire_event ev = {0};
-    int rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), req, SESSION_ASK), &ev);
-
-    if (errors)
-        spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n_procs);
-    if (rc == 0 && jobid && give(ev.value, jobid, jobid_size) != 0)
-        rc = -EINVAL;
-    return rc;
-}
-
 int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[],
                    const int maxprocs[], const int info_keyval_sizes[],
                    const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,
@@ -643,12 +622,13 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
 {
     struct pmiwire_spawn_cmd *list;
     struct pmiwire_spawn req;
+    struct pmiwire_event ev;
     struct MPID_Info *preputs;
     struct keyvals preput;
     int rc, n;
 
     n = preput_keyval_size < 0 ? -EINVAL : spawn_count(count, cmds, maxprocs);
-    if (n < 0)
+    if (n < 0 || (jobId && jobIdSize < 1))
         return PMI2_ERR_INVALID_ARG;
     rc = core_enter_job();
     if (rc != PMI2_SUCCESS)
@@ -668,10 +648,14 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
                             maxprocs[i], &info);
     }
     if (rc == 0)
-        rc = send_spawn(&req, n, jobId, jobIdSize, errors);
+        rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), &req, SESSION_ASK), &ev);
+    if (errors)
+        spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n);
     for (int i = 0; errors && rc != 0 && i < n; i++)
         errors[i] = pmi2_code(rc);
     spawn_release(&req);
     free(preputs);
+    if (rc == 0 && jobId && give(ev.value, jobId, jobIdSize) != 0)
+        return core_leave(PMI2_ERR_INVALID_LENGTH);
     return pmi2_leave(rc);
 }

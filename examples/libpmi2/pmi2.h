@@ -57,11 +57,13 @@ typedef struct MPID_Info {
 int PMI2_Init(int *spawned, int *size, int *rank, int *appnum);
 int PMI2_Finalize(void);
 int PMI2_Initialized(void);
-/* Ends the job; does not return. */
+/* Ends the job; does not return. Also while another call waits, from another thread or a signal
+ * handler; then exit handlers do not run. */
 int PMI2_Abort(int flag, const char msg[]);
 
 /* info_keyval_vectors[i] is an array of info_keyval_sizes[i] structs, as Slurm reads it;
- * preput_keyval_vector is one of pointers. */
+ * preput_keyval_vector is one of pointers. PMI2_ERR_INVALID_LENGTH: the processes run, and jobId is
+ * too short for their job's id. */
 int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[],
                    const int maxprocs[], const int info_keyval_sizes[],
                    const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,

@@ -225,10 +225,10 @@ int minirt_fini(struct minirt *rt)
     return rc;
 }
 
-void minirt_abort(struct minirt *rt, int status)
+void minirt_abort(struct minirt *rt)
 {
     if (rt && PMI2_Initialized())
-        PMI2_Abort(status, minirt_why(rt)); /* which prints it */
+        PMI2_Abort(1, minirt_why(rt)); /* which prints it, and exits with 1 */
     fprintf(stderr, "minirt: %s\n", minirt_why(rt));
-    exit(status);
+    exit(1);
 }

@@ -68,8 +68,8 @@ int minirt_init(struct minirt **rt);
 int minirt_fini(struct minirt *rt);
 /* The last failure: one sentence without a newline. Never NULL. */
 const char *minirt_why(const struct minirt *rt);
-/* Ends all processes of the job with this status, with the reason on stderr. Does not return. */
-_Noreturn void minirt_abort(struct minirt *rt, int status);
+/* Ends all processes of the job with status 1, with the reason on stderr. Does not return. */
+_Noreturn void minirt_abort(struct minirt *rt);
 
 /* ---- teams: collective over the parent, in the same order by all of its processes ---- */
 

@@ -16,7 +16,7 @@
 #define MUST(rt, call)                                                                             \
     do {                                                                                           \
         if ((call) < 0)                                                                            \
-            minirt_abort(rt, 1);                                                                   \
+            minirt_abort(rt);                                                                      \
     } while (0)
 
 /* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints its cost on stderr. */
@@ -28,7 +28,7 @@ void program_report(struct minirt *rt, FILE *to);
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)
 {
     fprintf(stderr, "minirt: %s%s%s\n", what, why ? ": " : "", why ? why : "");
-    minirt_abort(rt, 1);
+    minirt_abort(rt);
 }
 
 /* The end of main(): 0, or 1 when the output could not be written, or not all ranks left in order.

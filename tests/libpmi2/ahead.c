@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which requests libpmi.so.0 sends ahead of the answers: ahead MODE. The program is its own server,
- * at the other end of the socket. The server neither reads nor answers during a call that must not
- * wait, so a call that waits runs into the alarm and fails the test.
+ * Which requests libpmi.so.0 sends ahead of the answers, and answers that few servers give: ahead
+ * MODE. The program is its own server, at the other end of the socket. The server neither reads nor
+ * answers during a call that must not wait, so a call that waits runs into the alarm and fails the
+ * test.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +23,8 @@
 enum { WINDOW = 65536, AHEAD = 48, MANY = 3000, LONG = 1000 };
 
 static int ends[2]; /* the library's, the server's */
-static const char *inited;
+static const char *inited, *found;
+static const char *maxes = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
 static char heard[1 << 20]; /* the library's bytes that the server has read */
 
 /* ---- the server ---- */
@@ -59,7 +61,7 @@ static const char *answer(const char *line)
     if (strncmp(line, "cmd=init ", 9) == 0)
         return inited;
     if (strncmp(line, "cmd=get_maxes", 13) == 0)
-        return "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+        return maxes;
     if (strncmp(line, "cmd=get_appnum", 14) == 0)
         return "cmd=appnum appnum=0\n";
     if (strncmp(line, "cmd=get_my_kvsname", 18) == 0)
@@ -76,6 +78,8 @@ static const char *answer(const char *line)
         n_barriers++;
         return "cmd=barrier_out\n";
     }
+    if (strncmp(line, "cmd=lookup_name", 15) == 0 || strncmp(line, "cmd=get ", 8) == 0)
+        return found;
     CHECK(strncmp(line, "cmd=finalize", 12) == 0);
     return "cmd=finalize_ack\n";
 }
@@ -322,6 +326,37 @@ static void do_refused(void)
     finalize();
 }
 
+/* A later Fence's put is refused before an earlier one's: both Fences fail, each with its own. */
+static void do_two_refused(void)
+{
+    char key[64];
+    int why;
+
+    init(1);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS && put(0, 1) == PMI_SUCCESS);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    for (int i = 3; i < AHEAD; i++)
+        CHECK(put(i, 1) == PMI_SUCCESS);
+    CHECK(put(AHEAD, 1025) == PMI_SUCCESS && PMI_Ibarrier() == PMI_SUCCESS);
+    say("cmd=barrier_out\n");
+    CHECK(test() && !test()); /* there is room for the long one, which the wire cannot carry */
+    say("cmd=put_result rc=5\ncmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_ERR_INVALID_KEY_LENGTH);
+    CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_SUCCESS);
+    CHECK(strcmp(key, "key-0") == 0 && why == PMI_ERR_INVALID_KEY_LENGTH);
+    for (int i = 3; i < AHEAD; i++)
+        say(i == 9 ? "cmd=put_result rc=5\n" : "cmd=put_result rc=0\n");
+    say("cmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_ERR_INVALID_VAL_LENGTH); /* one of its two */
+    CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_SUCCESS);
+    CHECK(strcmp(key, "key-48") == 0 && why == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    say("cmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_SUCCESS);
+    hear();
+    finalize();
+}
+
 /* The server closes: operations in flight fail, and so do later ones. */
 static void do_death(void)
 {
@@ -387,6 +422,48 @@ static void do_abort(void)
     CHECK(strncmp(hear(), "cmd=abort exitcode=5", 20) == 0);
 }
 
+/* A port that is longer than the server has said is not written. */
+static void do_lookup(void)
+{
+    char port[64 + 1] = "";
+    pthread_t thread;
+    int max = 0;
+
+    maxes = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=64\n";
+    init(0);
+    CHECK(PMI_KVS_Get_value_length_max(&max) == PMI_SUCCESS && max == 64);
+    port[max] = '!';
+    found = "cmd=lookup_result rc=0 info=ok port=123456789.123456789.123456789."
+            "123456789.123456789.123456789.1234\n";
+    thread = serving("cmd=lookup_name");
+    CHECK(PMI_Lookup_name("service", port) == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(port[max] == '!');
+    found = "cmd=lookup_result rc=0 info=ok port=123456789.123456789.123456789."
+            "123456789.123456789.123456789.123\n";
+    thread = serving("cmd=lookup_name");
+    CHECK(PMI_Lookup_name("service", port) == PMI_SUCCESS && strlen(port) == 63);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(port[max] == '!');
+    finalize();
+}
+
+/* Without a mapping every rank is on a node of its own; without a server there is no answer. */
+static void do_mapping(void)
+{
+    pthread_t thread;
+    int n = 0;
+
+    init(0);
+    found = "cmd=get_result rc=-1 msg=key_not_found value=unknown\n";
+    thread = serving("cmd=get ");
+    CHECK(PMI_Get_clique_size(&n) == PMI_SUCCESS && n == 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(close(ends[1]) == 0);
+    CHECK(PMI_Get_clique_size(&n) != PMI_SUCCESS);
+    CHECK(PMI_Finalize() != PMI_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -404,6 +481,8 @@ int main(int argc, char **argv)
         do_window();
     else if (strcmp(mode, "refused") == 0)
         do_refused();
+    else if (strcmp(mode, "two-refused") == 0)
+        do_two_refused();
     else if (strcmp(mode, "death") == 0)
         do_death();
     else if (strcmp(mode, "unreported") == 0)
@@ -412,6 +491,10 @@ int main(int argc, char **argv)
         do_left();
     else if (strcmp(mode, "abort") == 0)
         do_abort();
+    else if (strcmp(mode, "lookup") == 0)
+        do_lookup();
+    else if (strcmp(mode, "mapping") == 0)
+        do_mapping();
     else
         CHECK(!"a mode");
     puts("ok");

@@ -38,6 +38,11 @@ static int spawn(int n, const char *cmds[], const int maxprocs[])
 {
     return PMI_Spawn_multiple(n, cmds, NULL, maxprocs, NULL, NULL, 0, NULL, NULL);
 }
+
+static int spawn_without_room(const char *cmds[])
+{
+    return BAD_ARGUMENT; /* PMI-1 returns no id */
+}
 #else
 enum { OK = PMI2_SUCCESS, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG, OTHER = PMI2_ERR_OTHER };
 
@@ -54,6 +59,14 @@ static int finalize(void)
 static int spawn(int n, const char *cmds[], const int maxprocs[])
 {
     return PMI2_Job_Spawn(n, cmds, NULL, NULL, maxprocs, NULL, NULL, 0, NULL, NULL, 0, NULL);
+}
+
+static int spawn_without_room(const char *cmds[])
+{
+    const int one = 1;
+    char id[1];
+
+    return PMI2_Job_Spawn(1, cmds, NULL, NULL, &one, NULL, NULL, 0, NULL, id, 0, NULL);
 }
 #endif
 
@@ -107,6 +120,7 @@ static void spawn_too_many(void)
     CHECK(spawn(3, cmds, negative) == BAD_ARGUMENT);
     CHECK(spawn(0, cmds, most) == BAD_ARGUMENT);
     CHECK(spawn(1, cmds, NULL) == BAD_ARGUMENT);
+    CHECK(spawn_without_room(cmds) == BAD_ARGUMENT);
     CHECK(finalize() == OK);
 }
 

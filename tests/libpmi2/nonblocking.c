@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,18 +30,18 @@ static int get(const char *key, char value[LONG + 1])
 }
 
 #ifdef TEST_PMI1
-static void abort_job(void)
+static void abort_job(const char *why)
 {
-    PMI_Abort(3, "enough");
+    PMI_Abort(3, why);
 }
 
 #define fence_begin PMI_Ibarrier
 #define fence_wait  PMI_Wait
 #define fence_test  PMI_Test
 #else
-static void abort_job(void)
+static void abort_job(const char *why)
 {
-    PMI2_Abort(1, "enough");
+    PMI2_Abort(1, why);
 }
 
 #define fence_begin PMI2_KVS_Ifence
@@ -216,6 +217,22 @@ static void do_order(const char *folder)
     }
 }
 
+/* The two interfaces' operations among each other: each completes its own. */
+static void do_kinds(void)
+{
+    static char own[MAX_RANKS * PMI2_MAX_VALLEN], all[MAX_RANKS * PMI2_MAX_VALLEN];
+    int done = -1;
+
+    CHECK(size <= MAX_RANKS);
+    CHECK(PMIX_Iallgather("first", own) == OK && PMI2_Iallgather("second") == OK);
+    CHECK(PMI2_Iallgather_wait(all) == OK && strcmp(all, "second") == 0);
+    CHECK(PMI2_Iallgather_wait(all) == FAIL && PMI2_Iallgather_test(all, &done) == FAIL);
+    CHECK(PMIX_Wait() == OK && strcmp(own, "first") == 0);
+    CHECK(PMI2_Iallgather("third") == OK && PMIX_KVS_Ifence() == OK);
+    CHECK(PMIX_Wait() == OK && PMIX_Wait() == FAIL);
+    CHECK(PMI2_Iallgather_wait(all) == OK && strcmp(all, "third") == 0);
+}
+
 static void tell_as(const char *folder, const char *what, int round, int who)
 {
     char name[64];
@@ -362,7 +379,60 @@ static void do_abort(void)
         CHECK(fence_begin() == OK);
         for (int i = 0; i < MANY; i++)
             put_nth(i, 0);
-        abort_job();
+        abort_job("enough");
+    }
+    for (;;)
+        pause();
+}
+
+static void *fence_thread(void *arg)
+{
+    fence();
+    return arg;
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    abort_job("enough");
+}
+
+/* Rank 0 ends the job while a Fence of its own waits: in another thread, or in the one that a
+ * signal handler interrupts. */
+static void do_abort_waiting(int handler)
+{
+    pthread_t thread;
+
+    if (rank == 0) {
+        CHECK(atexit(finalize_at_exit) == 0);
+        CHECK(signal(SIGALRM, on_alarm) != SIG_ERR);
+        if (handler) {
+            alarm(1);
+            fence();
+        }
+        CHECK(pthread_create(&thread, NULL, fence_thread, NULL) == 0);
+        for (int i = 0; i < 200; i++)
+            nap();
+        abort_job("enough");
+    }
+    for (;;)
+        pause();
+}
+
+static void finalize_if_possible(void)
+{
+    finalize();
+}
+
+/* Rank 0 ends the job with a reason that the wire cannot carry. */
+static void do_abort_long(void)
+{
+    static char why[100000];
+
+    if (rank == 0) {
+        memset(why, 'x', sizeof(why) - 1);
+        CHECK(atexit(finalize_if_possible) == 0);
+        abort_job(why);
     }
     for (;;)
         pause();
@@ -395,6 +465,7 @@ static void do_old(void)
         expect_nth(i, (rank + i) % size);
     CHECK(fence() == OK);
 #ifndef TEST_PMI1
+    do_kinds();
     do_mixed();
 #endif
     CHECK(fence_begin() == OK && fence_begin() == OK); /* finalize waits for them */
@@ -423,6 +494,10 @@ int main(int argc, char **argv)
 #endif
     else if (strcmp(mode, "abort") == 0)
         do_abort();
+    else if (strcmp(mode, "abort-long") == 0)
+        do_abort_long();
+    else if (strcmp(mode, "abort-handler") == 0 || strcmp(mode, "abort-thread") == 0)
+        do_abort_waiting(strcmp(mode, "abort-handler") == 0);
     else if (strcmp(mode, "old") == 0) {
         length = 300; /* Slurm's server loses longer lines on PMI-1 */
         rounds = 5;

@@ -116,7 +116,9 @@ nonblocking)
         done
     done
     job 0 -n 1 -- old
-    if [[ $ranks == *1 ]]; then job 3 --timeout 20 -n 3 -- abort; else job 1 --timeout 20 -n 3 -- abort; fi
+    for mode in abort abort-thread abort-handler abort-long; do
+        job "$([[ $ranks == *1 ]] && echo 3 || echo 1)" --timeout 20 -n 3 -- $mode
+    done
     ;;
 waiting)
     for shm in "" --no-shm; do

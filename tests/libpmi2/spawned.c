@@ -89,11 +89,11 @@ static void get(const char *space, const char *key, char value[TEXT])
         fail("no such key", key);
 }
 
-/* Spawns the children of a round. */
+/* Spawns the children of a round. By PMI-2, rank 1 gives a buffer that is too short for the id. */
 static void spawn(const char *self, const char *port, const char *round)
 {
     const char *argv[] = {round, NULL}, **argvs[] = {argv};
-    int n = CHILDREN, none = 0, errors[CHILDREN];
+    int n = CHILDREN, none = 0, errors[CHILDREN] = {-1, -1, -1};
 #ifdef SPAWNED_PMI1
     PMI_keyval_t preput = {(char[]){PORT_KEY}, (char *)(uintptr_t)port};
     const PMI_keyval_t *info[] = {NULL};
@@ -105,10 +105,14 @@ static void spawn(const char *self, const char *port, const char *round)
     char id[256];
     int argc = 1;
 
-    if (PMI2_Job_Spawn(1, &self, &argc, argvs, &n, &none, info, 1, preput, id, sizeof(id),
-                       errors) != PMI2_SUCCESS)
+    if (PMI2_Job_Spawn(1, &self, &argc, argvs, &n, &none, info, 1, preput, id,
+                       rank == 1 ? 1 : sizeof(id),
+                       errors) != (rank == 1 ? PMI2_ERR_INVALID_LENGTH : PMI2_SUCCESS))
 #endif
         fail("spawn", round);
+    for (int i = 0; i < CHILDREN; i++)
+        if (errors[i] != 0)
+            fail("error of a spawned process", round);
 }
 
 static void publish(const char *name, const char *port)

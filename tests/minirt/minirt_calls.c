@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and refused
  * calls. The scratch folder is argv[1]; with `leave` or `leave_team` in argv[2], rank 1 leaves in
- * the middle, and all others must get an error. */
+ * the middle, and with `no_descriptor` it runs out of them: all others must get an error. */
 #include <fcntl.h>
 #include <minirt.h>
 #include <sched.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -300,10 +301,29 @@ static void leave(const char *dir, bool exact)
     exit(0);
 }
 
-/* Rank 1 leaves before the first barrier of a team in another order, in which every rank has
- * partners that it has not met: ranks that cannot reach rank 1 end the barriers of those that wait
- * for them. */
-static void leave_team(const char *dir)
+/* Rank 1 has no descriptor left to connect to a partner: it, and not that one, is the reason of the
+ * others. */
+static void barrier_without_descriptor(struct minirt_team *t)
+{
+    struct rlimit limit;
+    rlim_t before;
+    int rc;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = me == 1 ? 3 : before;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    rc = minirt_barrier(t);
+    limit.rlim_cur = before;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(rc == (me == 1 ? MINIRT_ESYSTEM : MINIRT_EPEER));
+    SAYS(me == 1 ? "Too many open files" : "(process 1)");
+}
+
+/* Before the first barrier of a team in another order, in which every rank has partners that it has
+ * not met, rank 1 leaves: ranks that cannot reach it end the barriers of those that wait for them.
+ * Or it stays, without a descriptor. */
+static void leave_team(const char *dir, bool leaves)
 {
     uint32_t order[64];
     struct minirt_team *t;
@@ -316,12 +336,16 @@ static void leave_team(const char *dir)
     CHECK(minirt_team_from(world, ranks, &t) == 0 && t);
     rankmap_unref(ranks);
     CHECK(minirt_barrier(world) == 0);
-    if (me == 1) {
+    if (leaves && me == 1) {
         PMI2_Finalize();
         _exit(0);
     }
-    usleep(300000); /* rank 1 has left */
-    CHECK(minirt_barrier(t) < 0);
+    if (leaves) {
+        usleep(300000); /* rank 1 has left */
+        CHECK(minirt_barrier(t) < 0);
+    } else {
+        barrier_without_descriptor(t);
+    }
     fprintf(stderr, "told: %s\n", minirt_why(rt));
     await_survivors(dir);
     PMI2_Finalize();
@@ -348,8 +372,8 @@ int main(int argc, char **argv)
         rounds++;
     /* A rank that walks the ring has the addresses on the way too. */
     CHECK(info.n_peers <= 2 * rounds || strcmp(info.wireup, "ring") == 0);
-    if (argc > 2 && strcmp(argv[2], "leave_team") == 0)
-        leave_team(argv[1]);
+    if (argc > 2 && strcmp(argv[2], "leave") != 0)
+        leave_team(argv[1], strcmp(argv[2], "leave_team") == 0);
     if (argc > 2)
         leave(argv[1], strcmp(info.transport, "ucx") != 0);
     teams();
