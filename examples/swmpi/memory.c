@@ -41,6 +41,7 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (h.opts.alloc_type != STORWIN_STORAGE || size <= 0))
         return PMPI_Alloc_mem(size, info, baseptr);
+    swmpi_at_finalize();
     PMPI_Comm_rank(MPI_COMM_WORLD, &names.rank);
     names.leader = names.rank;
     if (!e.code) {

@@ -130,6 +130,10 @@ void swmpi_window_delete(struct swmpi_window *w,
                          struct swmpi_error *e); /* and its storage, without a sync */
 void swmpi_unlink_later(struct swmpi_window *w, const char *path,
                         struct swmpi_error *e); /* by MPI_Win_free */
+/* Makes MPI_Finalize free what is left, in the delete function of an attribute of MPI_COMM_SELF.
+ * These run last in, first out, and a program's may still use its windows: so from MPI_Init, or
+ * where that was not interposed (Fortran's), from the first use. */
+int swmpi_at_finalize(void);
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 

@@ -407,6 +407,30 @@ static void test_shared_alone(void)
     MPI_Info_free(&info);
 }
 
+/* A library's window, which its attribute of MPI_COMM_SELF frees in MPI_Finalize. */
+static int free_attribute(MPI_Comm comm, int keyval, void *win, void *extra)
+{
+    (void)comm, (void)keyval, (void)extra;
+    CHECK_MSG(MPI_Win_free(win) == MPI_SUCCESS && *(MPI_Win *)win == MPI_WIN_NULL, "MPI_Win_free");
+    return MPI_SUCCESS;
+}
+
+static void free_at_end(void)
+{
+    static MPI_Win win;
+    char text[4096];
+    MPI_Info info = info_of(format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/end.%%r;storage_alloc_unlink=true"));
+    void *base;
+    int keyval;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_attribute, &keyval, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &win);
+    MPI_Comm_free_keyval(&keyval);
+    MPI_Win_allocate(PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    MPI_Info_free(&info);
+}
+
 /* A window that is never freed: the script that runs this finds its bytes in the file, and no other
  * file. */
 static void leave_open(void)
@@ -451,6 +475,7 @@ int main(int argc, char **argv)
     MPI_Comm_create_errhandler(handler, &ours);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    free_at_end();
     test_classes();
     test_one_file();
     test_grown();
