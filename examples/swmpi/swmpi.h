@@ -87,7 +87,7 @@ struct swmpi_window {
     void *adopted;             /* the program's memory, if MPI allocated it; else NULL */
     int flavor;                /* the value of MPI_WIN_CREATE_FLAVOR */
     int sync, discard, unlink; /* as the hints say */
-    char *unlink_path;         /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
+    char *unlink_path;         /* what MPI_Win_free removes, or NULL */
     uint64_t unlink_dev, unlink_ino;
     int created, on_file; /* what the allocation found, for its undoing */
     uint64_t lead;        /* bytes of `storage` before the program's */

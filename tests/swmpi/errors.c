@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define PAGE 4096
@@ -168,6 +169,44 @@ static void test_grown(void)
     close(fd);
     unlink(path);
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* MPI_Win_free removes the files of a shared window, and a failure of another rank than 0 none that
+ * existed before. */
+static void test_shared_kept(void)
+{
+    struct rlimit limit, low;
+    char path[2048], text[2048], hints[4096];
+    MPI_Info info;
+    MPI_Win win;
+    void *base;
+    int fd;
+
+    for (int i = 0; w.size > 1 && i < 2; i++) {
+        snprintf(path, sizeof(path), i ? "%s/kept.%d" : "%s/kept", dir, w.rank);
+        CHECK_MSG((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0, "%s", path);
+        close(fd);
+        snprintf(text, sizeof(text),
+                 "alloc_type=storage;storage_alloc_filename=%%s/%s;storage_alloc_unlink=true",
+                 i ? "kept.%%r" : "kept");
+        getrlimit(RLIMIT_NOFILE, &limit);
+        low = limit;
+        low.rlim_cur = (rlim_t)fd + 1; /* a descriptor for the folder, and none for a file */
+        if (w.rank == w.size - 1)
+            setrlimit(RLIMIT_NOFILE, &low);
+        fails("kept", 1, text, PAGE, MPI_ERR_OTHER);
+        setrlimit(RLIMIT_NOFILE, &limit);
+        CHECK_MSG(access(path, F_OK) == 0, "%s is removed", path);
+        info = info_of(format(hints, text));
+        CHECK_MSG(MPI_Win_allocate_shared(PAGE, 1, info, MPI_COMM_WORLD, &base, &win) ==
+                      MPI_SUCCESS,
+                  "%s", path);
+        MPI_Info_free(&info);
+        MPI_Win_free(&win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_MSG(access(path, F_OK) < 0, "%s remains", path);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
 }
 
 /* Failures and successes many times: the process has the same resources afterwards. */
@@ -479,6 +518,7 @@ int main(int argc, char **argv)
     test_classes();
     test_one_file();
     test_grown();
+    test_shared_kept();
     test_leaks();
     test_sync_and_info();
     test_free_is_last();
