@@ -11,23 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int init_done(int rc)
+{
+    if (rc != MPI_SUCCESS)
+        return rc;
+    swmpi_is_spawned(); /* while the parent is connected */
+    return swmpi_at_finalize();
+}
+
 SWMPI_EXPORT int MPI_Init(int *argc, char ***argv)
 {
-    int rc = PMPI_Init(argc, argv);
-
-    return rc == MPI_SUCCESS ? swmpi_at_finalize() : rc;
+    return init_done(PMPI_Init(argc, argv));
 }
 
 SWMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    int rc;
-
 #ifdef OPEN_MPI
     const char *osc = getenv("OMPI_MCA_osc");
 
     if (required == MPI_THREAD_MULTIPLE && osc && osc[0] != '^' && strstr(osc, "pt2pt"))
         required = MPI_THREAD_SERIALIZED;
 #endif
-    rc = PMPI_Init_thread(argc, argv, required, provided);
-    return rc == MPI_SUCCESS ? swmpi_at_finalize() : rc;
+    return init_done(PMPI_Init_thread(argc, argv, required, provided));
 }

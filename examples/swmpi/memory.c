@@ -34,7 +34,7 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     struct swmpi_memory *m = NULL;
     struct swmpi_hints h;
     struct storwin_error cause;
-    struct swmpi_names names;
+    struct swmpi_names names = {0};
     unsigned char *base;
     int rc;
 

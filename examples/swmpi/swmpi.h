@@ -40,12 +40,13 @@ struct swmpi_hints {
 };
 
 /* Values of %r, %c and %w in file names. Ranks are those of MPI_COMM_WORLD, so that no two
- * processes have the same.
+ * processes of it have the same.
  */
 struct swmpi_names {
-    int rank;   /* the process */
-    int leader; /* rank 0 of the communicator */
-    int number; /* the window, on all its ranks the same */
+    int rank;    /* the process */
+    int leader;  /* rank 0 of the communicator */
+    int number;  /* the window, on all its ranks the same */
+    int foreign; /* the communicator has processes of another MPI_COMM_WORLD */
 };
 
 /* A file as it was before an allocation, to be put back when another rank's fails. */
@@ -150,7 +151,8 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
                 struct swmpi_error *e); /* or NULL: errors alone */
 int swmpi_claim(MPI_Comm comm, int *number,
                 int *all); /* *all: no window of these ranks has it; else try the next */
-int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
+int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* all but the number; not collective */
+int swmpi_is_spawned(void); /* whether it had a parent when this was first called */
 int swmpi_one_node(MPI_Comm comm, int *yes); /* whether all ranks can share memory; collective */
 int swmpi_number_own(void);                  /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);

@@ -502,15 +502,73 @@ static int fatal(void)
     return world_end(&w, "errors");
 }
 
+static void spawned_window(const char *name, MPI_Comm comm, const char *hints, int class)
+{
+    MPI_Info info = info_of(hints);
+    int code, got = -1, rank;
+    MPI_Win win;
+    int *base;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    code = MPI_Win_allocate(PAGE, 1, info, comm, &base, &win);
+    MPI_Error_class(code, &got);
+    MPI_Info_free(&info);
+    CHECK_MSG(got == class, "%s: class %d, expected %d", name, got, class);
+    if (code != MPI_SUCCESS)
+        return;
+    *base = rank;
+    MPI_Barrier(comm);
+    CHECK_MSG(*base == rank, "%s: rank %d has the bytes of rank %d", name, rank, *base);
+    MPI_Win_free(&win);
+}
+
+/* A parent and a spawned child, each rank 0 of its world: no file of one is the other's. The
+ * environment has the hints of a window that every process allocates alone. */
+static int with_spawned(void)
+{
+    char why[MPI_MAX_ERROR_STRING], path[4096], preload[4096], hints[4096];
+    char *args[] = {preload, hints, path, "--spawn", NULL}; /* MPI hands no environment on */
+    MPI_Comm other, all;
+    int child;
+
+    MPI_Comm_get_parent(&other);
+    child = other != MPI_COMM_NULL;
+    if (!child && !world_has_ports(why, sizeof(why)))
+        return world_skip(&w, "errors", why);
+    if (!child) {
+        snprintf(path, sizeof(path), "%s", own_path());
+        snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("LD_PRELOAD"));
+        snprintf(hints, sizeof(hints), "SWMPI_HINTS=%s", getenv("SWMPI_HINTS"));
+        MPI_Comm_spawn("env", args, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other,
+                       MPI_ERRCODES_IGNORE);
+    }
+    MPI_Intercomm_merge(other, child, &all);
+    spawned_window("%r", all, "storage_alloc_filename=spawn.%r.%w", MPI_ERR_INFO_VALUE);
+    spawned_window("%c", all, "storage_alloc_filename=spawn.%c.%w", MPI_ERR_INFO_VALUE);
+    spawned_window("%w", all, "storage_alloc_filename=spawn.%w;swmpi_file=shared", MPI_SUCCESS);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&other);
+    spawned_window("own name", MPI_COMM_WORLD,
+                   child ? "storage_alloc_filename=child.%r" : "storage_alloc_filename=parent.%r",
+                   MPI_SUCCESS);
+    spawned_window("environment", MPI_COMM_WORLD, "", child ? MPI_ERR_INFO_VALUE : MPI_SUCCESS);
+    if (child)
+        return MPI_Finalize();
+    return world_end(&w, "errors");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Errhandler ours;
 
     w = world_start(&argc, &argv);
-    CHECK_MSG(argc == 2, "usage: errors DIR, or errors --fatal");
+    CHECK_MSG(argc == 2, "usage: errors DIR, errors --fatal, or errors --spawn");
     dir = argv[1];
     if (strcmp(dir, "--fatal") == 0)
         return fatal();
+    if (strcmp(dir, "--spawn") == 0)
+        return with_spawned();
     MPI_Comm_create_errhandler(handler, &ours);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
