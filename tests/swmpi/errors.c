@@ -421,6 +421,29 @@ static void test_dynamic_sync_all(void)
     MPI_Info_free(&info);
 }
 
+/* swmpi_sync=all where some rank has no byte on storage, and so no file. */
+static void test_sync_all_empty(void)
+{
+    char text[4096];
+
+    for (int i = 0; i < 2; i++) {
+        MPI_Info info = info_of(format(
+            text, i ? "alloc_type=storage;storage_alloc_filename=%s/empty.%%r;swmpi_sync=all;"
+                      "storage_alloc_unlink=true;storage_alloc_factor=0.3"
+                    : "alloc_type=storage;storage_alloc_filename=%s/empty.%%r;swmpi_sync=all;"
+                      "storage_alloc_unlink=true"));
+        MPI_Win win;
+        void *base;
+
+        CHECK_MSG(MPI_Win_allocate(i || w.rank == 0 ? PAGE : 0, 1, info, MPI_COMM_WORLD, &base,
+                                   &win) == MPI_SUCCESS,
+                  "swmpi_sync=all with an empty rank, %d", i);
+        sync_now(win);
+        MPI_Win_free(&win);
+        MPI_Info_free(&info);
+    }
+}
+
 /* The only rank of a shared window: MPICH takes its segment from the heap, where some of many lie
  * on pages. No file may be mapped over that. */
 static void test_shared_alone(void)
@@ -583,6 +606,7 @@ int main(int argc, char **argv)
     test_mixed_and_split();
     test_alloc_mem();
     test_dynamic_sync_all();
+    test_sync_all_empty();
     test_shared_alone();
     MPI_Errhandler_free(&ours);
     leave_open();
