@@ -444,6 +444,33 @@ static void test_sync_all_empty(void)
     }
 }
 
+/* MPI_Win_create over storage at one rank, of which the info asks for too much: an error of the
+ * communicator on every rank. */
+static void test_create_sync_all(void)
+{
+    char text[4096];
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/create.%%r"));
+    MPI_Info all = info_of("swmpi_sync=all");
+    int calls = handler_calls;
+    MPI_Win win = MPI_WIN_NULL;
+    void *base;
+
+    MPI_Alloc_mem(PAGE, info, &base);
+    CHECK_MSG(MPI_Win_create(base, w.rank == 0 ? PAGE : 0, 1, all, MPI_COMM_WORLD, &win) !=
+                  MPI_SUCCESS,
+              "no error");
+    CHECK_MSG(handler_calls == calls + 1 && handler_class == MPI_ERR_INFO_VALUE,
+              "class %d, %d calls", handler_class, handler_calls - calls);
+    CHECK_MSG(MPI_Win_create(base, PAGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) == MPI_SUCCESS,
+              "MPI_Win_create");
+    CHECK_MSG(MPI_Free_mem(base) != MPI_SUCCESS, "freed under a window");
+    MPI_Win_free(&win);
+    CHECK_MSG(MPI_Free_mem(base) == MPI_SUCCESS, "MPI_Free_mem");
+    MPI_Info_free(&info);
+    MPI_Info_free(&all);
+}
+
 /* The only rank of a shared window: MPICH takes its segment from the heap, where some of many lie
  * on pages. No file may be mapped over that. */
 static void test_shared_alone(void)
@@ -607,6 +634,7 @@ int main(int argc, char **argv)
     test_alloc_mem();
     test_dynamic_sync_all();
     test_sync_all_empty();
+    test_create_sync_all();
     test_shared_alone();
     MPI_Errhandler_free(&ours);
     leave_open();
