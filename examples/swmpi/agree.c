@@ -51,7 +51,7 @@ int swmpi_claim(MPI_Comm comm, int *number, int *all)
 
 int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
 {
-    MPI_Group world, group;
+    MPI_Group world, group, foreign;
     int zero = 0, rc;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &names->rank);
@@ -60,9 +60,31 @@ int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
         return rc;
     PMPI_Comm_group(MPI_COMM_WORLD, &world);
     rc = PMPI_Group_translate_ranks(group, 1, &zero, world, &names->leader);
+    if (rc == MPI_SUCCESS)
+        rc = PMPI_Group_difference(group, world, &foreign);
+    names->foreign = rc == MPI_SUCCESS && foreign != MPI_GROUP_EMPTY;
+    if (names->foreign)
+        PMPI_Group_free(&foreign);
     PMPI_Group_free(&group);
     PMPI_Group_free(&world);
     return rc;
+}
+
+static int spawned;
+
+static void ask_parent(void)
+{
+    MPI_Comm parent;
+
+    spawned = PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
+}
+
+int swmpi_is_spawned(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, ask_parent);
+    return spawned;
 }
 
 /* One reduction for all, since each makes all ranks wait: the gravest error and a rank that has it,

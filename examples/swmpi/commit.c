@@ -14,15 +14,17 @@
  * lowest of their newest commits. */
 struct held {
     int64_t least, minus_most, minus_newest;
-    int64_t no_new; /* 0: some file is new */
+    int64_t no_new;  /* 0: some file is new */
+    int64_t decided; /* the decider's newest commit */
 };
 
-/* A file without a commit beside files with one was lost, or is another job's. */
+/* A file without a commit beside files with one was lost, or is another job's; unless crashes came
+ * before the decider's first commit. */
 static void check_held(const struct held *held, struct swmpi_error *e)
 {
     const int64_t most = -held->minus_most;
 
-    if (held->least == 0 && (most > 1 || (most == 1 && !held->no_new)))
+    if (held->least == 0 && most > 0 && (held->decided > 0 || !held->no_new))
         swmpi_say(e, MPI_ERR_FILE,
                   "swmpi_commit: a rank's file holds up to commit %lld, and another's none: bring "
                   "back the missing file, or remove all of them to begin anew",
@@ -63,7 +65,7 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
                       struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
-    struct held mine = {INT64_MAX, 0, 0, 1}, all;
+    struct held mine = {INT64_MAX, 0, 0, 1, INT64_MAX}, all;
     int rank, size, first, rc;
 
     if (!e->code) {
@@ -81,11 +83,15 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
     first = w->votes ? rank : size - 1;
     if (w->votes)
         mine = (struct held){(int64_t)info.generation, -(int64_t)info.generation,
-                             -(int64_t)info.newest_generation, !info.created};
+                             -(int64_t)info.newest_generation, !info.created, INT64_MAX};
     rc = PMPI_Comm_dup(comm, &w->group);
     if (rc != MPI_SUCCESS ||
-        (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS ||
-        (rc = PMPI_Allreduce(&mine, &all, 4, MPI_INT64_T, MPI_MIN, comm)) != MPI_SUCCESS)
+        (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS)
+        return rc;
+    if (w->votes && rank == w->decider)
+        mine.decided = mine.least;
+    rc = PMPI_Allreduce(&mine, &all, 5, MPI_INT64_T, MPI_MIN, comm);
+    if (rc != MPI_SUCCESS)
         return rc;
     w->newest = (uint64_t)-all.minus_newest;
     w->sync = SWMPI_SYNC_MEMORY; /* MPI_Win_sync must not commit one rank alone */

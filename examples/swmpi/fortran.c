@@ -178,11 +178,6 @@ PROCEDURE(mpi_win_get_attr, MPI_WIN_GET_ATTR, MPI_Fint *win, MPI_Fint *keyval, M
         *value = w->flavor;
 }
 
-PROCEDURE(mpi_finalize, MPI_FINALIZE, MPI_Fint *ierror)
-{
-    give_result(ierror, MPI_Finalize());
-}
-
 #if defined(MPICH_VERSION)
 #define F08(name, ...)                                                                             \
     SWMPI_EXPORT void name(__VA_ARGS__);                                                           \

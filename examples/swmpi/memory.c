@@ -34,13 +34,14 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     struct swmpi_memory *m = NULL;
     struct swmpi_hints h;
     struct storwin_error cause;
-    struct swmpi_names names;
+    struct swmpi_names names = {0};
     unsigned char *base;
     int rc;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (h.opts.alloc_type != STORWIN_STORAGE || size <= 0))
         return PMPI_Alloc_mem(size, info, baseptr);
+    swmpi_at_finalize();
     PMPI_Comm_rank(MPI_COMM_WORLD, &names.rank);
     names.leader = names.rank;
     if (!e.code) {
@@ -187,49 +188,62 @@ SWMPI_EXPORT int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
 }
 
 /* A window over MPI_Alloc_mem's memory on storage: MPI_Win_sync syncs all of that memory, which
- * cannot be freed before the window. The other ranks need not know. */
-static int over_storage(const void *base, MPI_Info info, const char *function, MPI_Win win)
+ * cannot be freed before the window. NULL: other memory, or an error. */
+static struct swmpi_window *over_storage(const void *base, MPI_Info info, struct swmpi_error *e)
 {
-    struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_window *w;
     int known;
 
     pthread_mutex_lock(&memory_lock);
     known = *find_memory(base) != NULL;
     pthread_mutex_unlock(&memory_lock);
-    if (!known)
-        return MPI_SUCCESS;
-    w = swmpi_window_new(MPI_WIN_FLAVOR_CREATE, &e);
-    if (w && storwin_dynamic_create(NULL, &w->dynamic) < 0)
-        swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
-    if (!e.code && !attach_storage(w, base, &e)) {
-        w->sync = 1;
-        if (swmpi_hints_change(w, info, &e) == MPI_SUCCESS)
-            return swmpi_window_bind(w, win, 0);
-    }
-    if (w) {
-        struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+    if (!known || !(w = swmpi_window_new(MPI_WIN_FLAVOR_CREATE, e)))
+        return NULL;
+    w->sync = SWMPI_SYNC_STORAGE;
+    if (storwin_dynamic_create(NULL, &w->dynamic) < 0)
+        swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
+    else if (!attach_storage(w, base, e) && swmpi_hints_change(w, info, e) == MPI_SUCCESS)
+        return w;
+    swmpi_window_delete(w, e);
+    return NULL;
+}
 
-        swmpi_window_delete(w, &ignored);
+static int create_window(void *base, MPI_Aint size, MPI_Aint disp_unit, int large, MPI_Info info,
+                         MPI_Comm comm, MPI_Win *win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_window *w = size > 0 ? over_storage(base, info, &e) : NULL;
+    int rc = swmpi_agree(comm, NULL, &e);
+
+    if (rc == MPI_SUCCESS && !e.code) {
+#if MPI_VERSION >= 4
+        if (large)
+            rc = PMPI_Win_create_c(base, size, disp_unit, info, comm, win);
+        else
+#endif
+            rc = PMPI_Win_create(base, size, (int)disp_unit, info, comm, win);
+        if (rc == MPI_SUCCESS)
+            return w ? swmpi_window_bind(w, *win, 0) : MPI_SUCCESS;
     }
-    return swmpi_raise_win(win, function, &e);
+    rc = rc == MPI_SUCCESS
+             ? swmpi_raise_comm(comm, large ? "MPI_Win_create_c" : "MPI_Win_create", &e)
+             : rc;
+    if (w)
+        swmpi_window_delete(w, &e);
+    return rc;
 }
 
 SWMPI_EXPORT int MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info,
                                 MPI_Comm comm, MPI_Win *win)
 {
-    int rc = PMPI_Win_create(base, size, disp_unit, info, comm, win);
-
-    return rc == MPI_SUCCESS && size > 0 ? over_storage(base, info, "MPI_Win_create", *win) : rc;
+    return create_window(base, size, disp_unit, 0, info, comm, win);
 }
 
 #if MPI_VERSION >= 4
 SWMPI_EXPORT int MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                                   MPI_Comm comm, MPI_Win *win)
 {
-    int rc = PMPI_Win_create_c(base, size, disp_unit, info, comm, win);
-
-    return rc == MPI_SUCCESS && size > 0 ? over_storage(base, info, "MPI_Win_create_c", *win) : rc;
+    return create_window(base, size, disp_unit, 1, info, comm, win);
 }
 #endif
 

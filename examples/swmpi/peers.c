@@ -42,6 +42,7 @@ int swmpi_peers_open(struct swmpi_window *w, MPI_Comm comm, const struct swmpi_h
                      struct swmpi_error *e)
 {
     struct place *places = NULL, *mine = calloc(1, sizeof(*mine));
+    struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error cause;
     int rank, size, together, rc;
 
@@ -55,7 +56,9 @@ int swmpi_peers_open(struct swmpi_window *w, MPI_Comm comm, const struct swmpi_h
     rc = swmpi_one_node(comm, &together);
     if (rc == MPI_SUCCESS && !together && !e->code)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_sync: 'all' needs all ranks on one node");
-    if (!e->code && h->opts.alloc_type == STORWIN_STORAGE) {
+    if (!e->code)
+        storwin_query(w->storage, &info);
+    if (!e->code && info.storage_bytes > 0) {
         mine->kernel = h->opts.pager == STORWIN_PAGER_KERNEL;
         if (!realpath(h->path, mine->path))
             swmpi_say(e, swmpi_class(-errno), "swmpi_sync: \"%.200s\": %s", h->path,

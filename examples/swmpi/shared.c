@@ -108,6 +108,25 @@ static void name_files(struct shared_request *q, const struct swmpi_segment *seg
     }
 }
 
+/* MPI_Win_free removes the file of this rank's segment; at rank 0, the one file of all. */
+static void unlink_own_later(const struct shared_request *q, struct swmpi_window *w,
+                             struct swmpi_error *e)
+{
+    const uint32_t file = q->files ? (uint32_t)q->rank : 0;
+    struct storwin_info_part part = {.size = sizeof(part)};
+    struct storwin_info info = {.size = sizeof(info)};
+
+    storwin_query(w->storage, &info);
+    if (!w->unlink || info.target != STORWIN_TARGET_FILE || (!q->files && q->rank != 0))
+        return;
+    for (uint32_t i = 0; storwin_part_query(w->storage, i, &part) == 0; i++) {
+        if (part.kind == STORWIN_STORAGE && part.file == file) {
+            swmpi_unlink_later(w, q->files ? q->files[file] : q->hints.path, e);
+            return;
+        }
+    }
+}
+
 static struct swmpi_window *make_shared(struct shared_request *q,
                                         const struct swmpi_segment *segments, struct swmpi_error *e)
 {
@@ -127,7 +146,8 @@ static struct swmpi_window *make_shared(struct shared_request *q,
         w->sync = q->hints.sync;
         w->discard = q->hints.discard;
         w->unlink = o->flags & STORWIN_UNLINK ? 1 : 0;
-        q->hints.opts.flags |= STORWIN_DISCARD;
+        q->hints.opts.flags |= STORWIN_DISCARD; /* as in MPI_Win_allocate */
+        q->hints.opts.flags &= ~STORWIN_UNLINK;
         if (o->factor_ppb != STORWIN_FACTOR_ONE)
             q->hints.opts.flags |= STORWIN_MEMFD; /* to be mapped a second time */
         shared.bytes = q->lengths;
@@ -135,8 +155,10 @@ static struct swmpi_window *make_shared(struct shared_request *q,
         shared.shm_name = o->factor_ppb != STORWIN_FACTOR_ONE ? q->shm_name : NULL;
         shared.flags = q->hints.noncontig ? STORWIN_SHARED_NONCONTIG : 0;
         rc = storwin_alloc_shared(o, &shared, &w->storage, &cause);
-        if (rc == 0)
+        if (rc == 0) {
+            unlink_own_later(q, w, e);
             return w;
+        }
         swmpi_say_storwin(e, "allocation", rc, &cause);
     } else {
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");

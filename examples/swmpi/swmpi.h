@@ -40,12 +40,13 @@ struct swmpi_hints {
 };
 
 /* Values of %r, %c and %w in file names. Ranks are those of MPI_COMM_WORLD, so that no two
- * processes have the same.
+ * processes of it have the same.
  */
 struct swmpi_names {
-    int rank;   /* the process */
-    int leader; /* rank 0 of the communicator */
-    int number; /* the window, on all its ranks the same */
+    int rank;    /* the process */
+    int leader;  /* rank 0 of the communicator */
+    int number;  /* the window, on all its ranks the same */
+    int foreign; /* the communicator has processes of another MPI_COMM_WORLD */
 };
 
 /* A file as it was before an allocation, to be put back when another rank's fails. */
@@ -87,7 +88,7 @@ struct swmpi_window {
     void *adopted;             /* the program's memory, if MPI allocated it; else NULL */
     int flavor;                /* the value of MPI_WIN_CREATE_FLAVOR */
     int sync, discard, unlink; /* as the hints say */
-    char *unlink_path;         /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
+    char *unlink_path;         /* what MPI_Win_free removes, or NULL */
     uint64_t unlink_dev, unlink_ino;
     int created, on_file; /* what the allocation found, for its undoing */
     uint64_t lead;        /* bytes of `storage` before the program's */
@@ -130,6 +131,10 @@ void swmpi_window_delete(struct swmpi_window *w,
                          struct swmpi_error *e); /* and its storage, without a sync */
 void swmpi_unlink_later(struct swmpi_window *w, const char *path,
                         struct swmpi_error *e); /* by MPI_Win_free */
+/* Makes MPI_Finalize free what is left, in the delete function of an attribute of MPI_COMM_SELF.
+ * These run last in, first out, and a program's may still use its windows: so from MPI_Init, or
+ * where that was not interposed (Fortran's), from the first use. */
+int swmpi_at_finalize(void);
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 
@@ -146,7 +151,8 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
                 struct swmpi_error *e); /* or NULL: errors alone */
 int swmpi_claim(MPI_Comm comm, int *number,
                 int *all); /* *all: no window of these ranks has it; else try the next */
-int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
+int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* all but the number; not collective */
+int swmpi_is_spawned(void); /* whether it had a parent when this was first called */
 int swmpi_one_node(MPI_Comm comm, int *yes); /* whether all ranks can share memory; collective */
 int swmpi_number_own(void);                  /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libswmpi's windows: bound to MPI's by an attribute, and listed for MPI_Finalize. MPI_Win_free,
- * _sync, MPI_Finalize. */
+ * _sync, and what MPI_Finalize does. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -92,10 +92,10 @@ static void unlink_now(const struct swmpi_window *w, struct swmpi_error *e)
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
 {
     struct swmpi_window **at = &windows;
-    int rc = MPI_SUCCESS;
+    int rc = swmpi_at_finalize();
 
     pthread_mutex_lock(&window_lock);
-    if (keyval == MPI_KEYVAL_INVALID)
+    if (rc == MPI_SUCCESS && keyval == MPI_KEYVAL_INVALID)
         rc = PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &keyval, NULL);
     if (rc == MPI_SUCCESS)
         rc = PMPI_Win_set_attr(win, keyval, w);
@@ -227,11 +227,12 @@ SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
 
 /* Frees the windows that are left, which is collective. It cannot hang: no rank of such a window
  * has freed it, and all ranks free in the order of the numbers that they agreed on. */
-SWMPI_EXPORT int MPI_Finalize(void)
+static int free_rest(MPI_Comm self, int self_keyval, void *value, void *extra)
 {
     struct swmpi_window *w;
     MPI_Win win;
 
+    (void)self, (void)self_keyval, (void)value, (void)extra;
     while ((w = windows)) {
         swmpi_trace(1, "MPI_Finalize: window %d was not freed", w->number);
         if (w->flavor == MPI_WIN_FLAVOR_CREATE) { /* other ranks may not know of it */
@@ -246,5 +247,24 @@ SWMPI_EXPORT int MPI_Finalize(void)
             break; /* MPI refused */
     }
     swmpi_memory_finish();
-    return PMPI_Finalize();
+    return MPI_SUCCESS;
+}
+
+int swmpi_at_finalize(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int done;
+    int self_keyval, rc = MPI_SUCCESS;
+
+    pthread_mutex_lock(&lock);
+    if (!done) {
+        rc = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_rest, &self_keyval, NULL);
+        if (rc == MPI_SUCCESS) {
+            rc = PMPI_Comm_set_attr(MPI_COMM_SELF, self_keyval, NULL);
+            PMPI_Comm_free_keyval(&self_keyval); /* it lives as long as the attribute */
+        }
+        done = rc == MPI_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
 }

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define PAGE 4096
@@ -168,6 +169,44 @@ static void test_grown(void)
     close(fd);
     unlink(path);
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* MPI_Win_free removes the files of a shared window, and a failure of another rank than 0 none that
+ * existed before. */
+static void test_shared_kept(void)
+{
+    struct rlimit limit, low;
+    char path[2048], text[2048], hints[4096];
+    MPI_Info info;
+    MPI_Win win;
+    void *base;
+    int fd;
+
+    for (int i = 0; w.size > 1 && i < 2; i++) {
+        snprintf(path, sizeof(path), i ? "%s/kept.%d" : "%s/kept", dir, w.rank);
+        CHECK_MSG((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0, "%s", path);
+        close(fd);
+        snprintf(text, sizeof(text),
+                 "alloc_type=storage;storage_alloc_filename=%%s/%s;storage_alloc_unlink=true",
+                 i ? "kept.%%r" : "kept");
+        getrlimit(RLIMIT_NOFILE, &limit);
+        low = limit;
+        low.rlim_cur = (rlim_t)fd + 1; /* a descriptor for the folder, and none for a file */
+        if (w.rank == w.size - 1)
+            setrlimit(RLIMIT_NOFILE, &low);
+        fails("kept", 1, text, PAGE, MPI_ERR_OTHER);
+        setrlimit(RLIMIT_NOFILE, &limit);
+        CHECK_MSG(access(path, F_OK) == 0, "%s is removed", path);
+        info = info_of(format(hints, text));
+        CHECK_MSG(MPI_Win_allocate_shared(PAGE, 1, info, MPI_COMM_WORLD, &base, &win) ==
+                      MPI_SUCCESS,
+                  "%s", path);
+        MPI_Info_free(&info);
+        MPI_Win_free(&win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_MSG(access(path, F_OK) < 0, "%s remains", path);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
 }
 
 /* Failures and successes many times: the process has the same resources afterwards. */
@@ -382,6 +421,56 @@ static void test_dynamic_sync_all(void)
     MPI_Info_free(&info);
 }
 
+/* swmpi_sync=all where some rank has no byte on storage, and so no file. */
+static void test_sync_all_empty(void)
+{
+    char text[4096];
+
+    for (int i = 0; i < 2; i++) {
+        MPI_Info info = info_of(format(
+            text, i ? "alloc_type=storage;storage_alloc_filename=%s/empty.%%r;swmpi_sync=all;"
+                      "storage_alloc_unlink=true;storage_alloc_factor=0.3"
+                    : "alloc_type=storage;storage_alloc_filename=%s/empty.%%r;swmpi_sync=all;"
+                      "storage_alloc_unlink=true"));
+        MPI_Win win;
+        void *base;
+
+        CHECK_MSG(MPI_Win_allocate(i || w.rank == 0 ? PAGE : 0, 1, info, MPI_COMM_WORLD, &base,
+                                   &win) == MPI_SUCCESS,
+                  "swmpi_sync=all with an empty rank, %d", i);
+        sync_now(win);
+        MPI_Win_free(&win);
+        MPI_Info_free(&info);
+    }
+}
+
+/* MPI_Win_create over storage at one rank, of which the info asks for too much: an error of the
+ * communicator on every rank. */
+static void test_create_sync_all(void)
+{
+    char text[4096];
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/create.%%r"));
+    MPI_Info all = info_of("swmpi_sync=all");
+    int calls = handler_calls;
+    MPI_Win win = MPI_WIN_NULL;
+    void *base;
+
+    MPI_Alloc_mem(PAGE, info, &base);
+    CHECK_MSG(MPI_Win_create(base, w.rank == 0 ? PAGE : 0, 1, all, MPI_COMM_WORLD, &win) !=
+                  MPI_SUCCESS,
+              "no error");
+    CHECK_MSG(handler_calls == calls + 1 && handler_class == MPI_ERR_INFO_VALUE,
+              "class %d, %d calls", handler_class, handler_calls - calls);
+    CHECK_MSG(MPI_Win_create(base, PAGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) == MPI_SUCCESS,
+              "MPI_Win_create");
+    CHECK_MSG(MPI_Free_mem(base) != MPI_SUCCESS, "freed under a window");
+    MPI_Win_free(&win);
+    CHECK_MSG(MPI_Free_mem(base) == MPI_SUCCESS, "MPI_Free_mem");
+    MPI_Info_free(&info);
+    MPI_Info_free(&all);
+}
+
 /* The only rank of a shared window: MPICH takes its segment from the heap, where some of many lie
  * on pages. No file may be mapped over that. */
 static void test_shared_alone(void)
@@ -404,6 +493,30 @@ static void test_shared_alone(void)
     }
     for (int i = 0; i < N; i++)
         MPI_Win_free(&win[i]);
+    MPI_Info_free(&info);
+}
+
+/* A library's window, which its attribute of MPI_COMM_SELF frees in MPI_Finalize. */
+static int free_attribute(MPI_Comm comm, int keyval, void *win, void *extra)
+{
+    (void)comm, (void)keyval, (void)extra;
+    CHECK_MSG(MPI_Win_free(win) == MPI_SUCCESS && *(MPI_Win *)win == MPI_WIN_NULL, "MPI_Win_free");
+    return MPI_SUCCESS;
+}
+
+static void free_at_end(void)
+{
+    static MPI_Win win;
+    char text[4096];
+    MPI_Info info = info_of(format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/end.%%r;storage_alloc_unlink=true"));
+    void *base;
+    int keyval;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_attribute, &keyval, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &win);
+    MPI_Comm_free_keyval(&keyval);
+    MPI_Win_allocate(PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
     MPI_Info_free(&info);
 }
 
@@ -439,27 +552,89 @@ static int fatal(void)
     return world_end(&w, "errors");
 }
 
+static void spawned_window(const char *name, MPI_Comm comm, const char *hints, int class)
+{
+    MPI_Info info = info_of(hints);
+    int code, got = -1, rank;
+    MPI_Win win;
+    int *base;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    code = MPI_Win_allocate(PAGE, 1, info, comm, &base, &win);
+    MPI_Error_class(code, &got);
+    MPI_Info_free(&info);
+    CHECK_MSG(got == class, "%s: class %d, expected %d", name, got, class);
+    if (code != MPI_SUCCESS)
+        return;
+    *base = rank;
+    MPI_Barrier(comm);
+    CHECK_MSG(*base == rank, "%s: rank %d has the bytes of rank %d", name, rank, *base);
+    MPI_Win_free(&win);
+}
+
+/* A parent and a spawned child, each rank 0 of its world: no file of one is the other's. The
+ * environment has the hints of a window that every process allocates alone. */
+static int with_spawned(void)
+{
+    char why[MPI_MAX_ERROR_STRING], path[4096], preload[4096], hints[4096];
+    char *args[] = {preload, hints, path, "--spawn", NULL}; /* MPI hands no environment on */
+    MPI_Comm other, all;
+    int child;
+
+    MPI_Comm_get_parent(&other);
+    child = other != MPI_COMM_NULL;
+    if (!child && !world_has_ports(why, sizeof(why)))
+        return world_skip(&w, "errors", why);
+    if (!child) {
+        snprintf(path, sizeof(path), "%s", own_path());
+        snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("LD_PRELOAD"));
+        snprintf(hints, sizeof(hints), "SWMPI_HINTS=%s", getenv("SWMPI_HINTS"));
+        MPI_Comm_spawn("env", args, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other,
+                       MPI_ERRCODES_IGNORE);
+    }
+    MPI_Intercomm_merge(other, child, &all);
+    spawned_window("%r", all, "storage_alloc_filename=spawn.%r.%w", MPI_ERR_INFO_VALUE);
+    spawned_window("%c", all, "storage_alloc_filename=spawn.%c.%w", MPI_ERR_INFO_VALUE);
+    spawned_window("%w", all, "storage_alloc_filename=spawn.%w;swmpi_file=shared", MPI_SUCCESS);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&other);
+    spawned_window("own name", MPI_COMM_WORLD,
+                   child ? "storage_alloc_filename=child.%r" : "storage_alloc_filename=parent.%r",
+                   MPI_SUCCESS);
+    spawned_window("environment", MPI_COMM_WORLD, "", child ? MPI_ERR_INFO_VALUE : MPI_SUCCESS);
+    if (child)
+        return MPI_Finalize();
+    return world_end(&w, "errors");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Errhandler ours;
 
     w = world_start(&argc, &argv);
-    CHECK_MSG(argc == 2, "usage: errors DIR, or errors --fatal");
+    CHECK_MSG(argc == 2, "usage: errors DIR, errors --fatal, or errors --spawn");
     dir = argv[1];
     if (strcmp(dir, "--fatal") == 0)
         return fatal();
+    if (strcmp(dir, "--spawn") == 0)
+        return with_spawned();
     MPI_Comm_create_errhandler(handler, &ours);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    free_at_end();
     test_classes();
     test_one_file();
     test_grown();
+    test_shared_kept();
     test_leaks();
     test_sync_and_info();
     test_free_is_last();
     test_mixed_and_split();
     test_alloc_mem();
     test_dynamic_sync_all();
+    test_sync_all_empty();
+    test_create_sync_all();
     test_shared_alone();
     MPI_Errhandler_free(&ours);
     leave_open();

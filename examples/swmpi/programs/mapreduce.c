@@ -441,6 +441,15 @@ static int run_one_sided(struct job *j, int which, int with_checkpoints, double 
     return 1;
 }
 
+static void write_table(MPI_File file, const char *path, int rank, const struct entry *table,
+                        size_t bytes)
+{
+    CHECK(MPI_File_write_at_all(file, (MPI_Offset)((size_t)rank * bytes), table, (int)bytes,
+                                MPI_BYTE, MPI_STATUS_IGNORE) == MPI_SUCCESS,
+          "%s", path);
+    CHECK(MPI_File_sync(file) == MPI_SUCCESS, "%s", path);
+}
+
 static void run_collective(struct job *j, const char *path, double seconds[2])
 {
     struct program *p = j->p;
@@ -462,11 +471,8 @@ static void run_collective(struct job *j, const char *path, double seconds[2])
         if (round + (uint64_t)p->rank < j->n_tasks)
             map_task(j, round + (uint64_t)p->rank, table);
         start = MPI_Wtime();
-        if (path) {
-            MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table,
-                                  (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
-            MPI_File_sync(file);
-        }
+        if (path)
+            write_table(file, path, p->rank, table, table_bytes);
         seconds[1] += MPI_Wtime() - start;
     }
     MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices,
@@ -474,11 +480,8 @@ static void run_collective(struct job *j, const char *path, double seconds[2])
     for (int r = 0; r < p->size; r++)
         merge_slice(j, result, slices + (uint64_t)r * j->slice);
     start = MPI_Wtime();
-    if (path) {
-        MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result,
-                              (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
-        MPI_File_sync(file);
-    }
+    if (path)
+        write_table(file, path, p->rank, result, table_bytes);
     seconds[1] += MPI_Wtime() - start;
     seconds[0] = program_slowest(MPI_Wtime() - begin);
     seconds[1] = program_slowest(seconds[1]);
