@@ -152,7 +152,7 @@ static int sync_team(struct minirt_team *team, uint64_t *value, int least)
     flushed = asymreg_flush(rt->worker, ASYMREG_ALL_PEERS);
     rc = connect_partners(team, &gone);
     if (rc < 0) {
-        publish_gone(rt, rc == MINIRT_EPEER ? gone : rt->rank);
+        publish_gone(rt, rc == MINIRT_EPEER || rc == MINIRT_EREMOTE ? gone : rt->rank);
         return rc;
     }
     gone = rt->rank;

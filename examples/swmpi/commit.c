@@ -14,20 +14,19 @@
  * lowest of their newest commits. */
 struct held {
     int64_t least, minus_most, minus_newest;
-    int64_t no_new;  /* 0: some file is new */
-    int64_t decided; /* the decider's newest commit */
+    int64_t no_new; /* 0: some file is new */
 };
 
-/* A file without a commit beside files with one was lost, or is another job's; unless crashes came
- * before the decider's first commit. */
+/* A file without a commit beside files with one was lost, or is another job's. */
 static void check_held(const struct held *held, struct swmpi_error *e)
 {
     const int64_t most = -held->minus_most;
 
-    if (held->least == 0 && most > 0 && (held->decided > 0 || !held->no_new))
+    if (held->least == 0 && (most > 1 || (most == 1 && !held->no_new)))
         swmpi_say(e, MPI_ERR_FILE,
                   "swmpi_commit: a rank's file holds up to commit %lld, and another's none: bring "
-                  "back the missing file, or remove all of them to begin anew",
+                  "back the missing file. If none is missing, the first commit was cut off twice: "
+                  "remove all of them to begin anew",
                   (long long)most);
 }
 
@@ -65,7 +64,7 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
                       struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
-    struct held mine = {INT64_MAX, 0, 0, 1, INT64_MAX}, all;
+    struct held mine = {INT64_MAX, 0, 0, 1}, all;
     int rank, size, first, rc;
 
     if (!e->code) {
@@ -83,15 +82,11 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
     first = w->votes ? rank : size - 1;
     if (w->votes)
         mine = (struct held){(int64_t)info.generation, -(int64_t)info.generation,
-                             -(int64_t)info.newest_generation, !info.created, INT64_MAX};
+                             -(int64_t)info.newest_generation, !info.created};
     rc = PMPI_Comm_dup(comm, &w->group);
     if (rc != MPI_SUCCESS ||
-        (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS)
-        return rc;
-    if (w->votes && rank == w->decider)
-        mine.decided = mine.least;
-    rc = PMPI_Allreduce(&mine, &all, 5, MPI_INT64_T, MPI_MIN, comm);
-    if (rc != MPI_SUCCESS)
+        (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS ||
+        (rc = PMPI_Allreduce(&mine, &all, 4, MPI_INT64_T, MPI_MIN, comm)) != MPI_SUCCESS)
         return rc;
     w->newest = (uint64_t)-all.minus_newest;
     w->sync = SWMPI_SYNC_MEMORY; /* MPI_Win_sync must not commit one rank alone */

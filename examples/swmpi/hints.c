@@ -198,16 +198,11 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         /* The program did not ask: each rank and window needs its own name. */
         if (h->name[0] && !e->code)
             make_differ(h, !h->one_file, 1, e);
-        h->opts.filename = NULL;
+        h->opts.filename = NULL; /* the info's, if it has one */
     }
     if (!e->code)
         take_info(h, info, e);
-    if (!e->code && h->name[0] && !h->opts.filename && h->opts.alloc_type == STORWIN_STORAGE &&
-        swmpi_is_spawned())
-        swmpi_say(e, MPI_ERR_INFO_VALUE,
-                  NAME_KEY
-                  ": SWMPI_HINTS would give a spawned process the files of its parent: set "
-                  "a name in the info");
+    h->name_inherited = h->name[0] && !h->opts.filename;
     if (!e->code && h->commit && where != SWMPI_ALLOCATE && h->opts.alloc_type == STORWIN_STORAGE)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_commit: 'all' is for windows of MPI_Win_allocate");
     if (!e->code && where != SWMPI_SHARED)
@@ -225,6 +220,12 @@ int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names,
     size_t n = 0, cap = sizeof(h->path);
 
     h->path[0] = 0;
+    if (h->name_inherited && h->opts.alloc_type == STORWIN_STORAGE && swmpi_is_spawned()) {
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  NAME_KEY ": SWMPI_HINTS would give a spawned process the files of its parent: "
+                           "set a name in the info");
+        return e->code;
+    }
     for (const char *p = h->name; *p && n < cap; p++) {
         char next = *p == '%' ? p[1] : 0;
 

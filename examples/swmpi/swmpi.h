@@ -27,12 +27,13 @@ struct swmpi_error {
 /* Hints after the environment and the info have been read. */
 struct swmpi_hints {
     struct storwin_opts opts;
-    int sync;      /* what MPI_Win_sync reaches (swmpi_sync): SWMPI_SYNC_ */
-    int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
-    int commit;    /* swmpi_commit=all */
-    int noncontig; /* alloc_shared_noncontig */
-    int discard;   /* storage_alloc_discard: done here, since MPI_Win_set_info may change it */
-    uint64_t lead; /* bytes from the start of its first page to the window's start */
+    int sync;           /* what MPI_Win_sync reaches (swmpi_sync): SWMPI_SYNC_ */
+    int one_file;       /* ranks one after the other in one file (swmpi_file=shared) */
+    int commit;         /* swmpi_commit=all */
+    int noncontig;      /* alloc_shared_noncontig */
+    int discard;        /* storage_alloc_discard: done here, since MPI_Win_set_info may change it */
+    uint64_t lead;      /* bytes from the start of its first page to the window's start */
+    int name_inherited; /* the name is that of the environment */
     /* storage_alloc_filename before names are put in, "" if absent; and after: see
      * swmpi_hints_expand() */
     char name[STORWIN_MAX_PATH + 1];

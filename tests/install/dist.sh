@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # dist.sh <root> <version> <build>: the target dist makes the same tarball twice, without folders whose name begins with a dot; one library
-# builds, passes its tests and installs from it. From the environment: CMAKE CC.
+# builds, alone, passes its tests and installs from it; one case of a test runs alone. From the environment: CMAKE CC.
 set -eu
 root=$1 name=fencepost-$2 build=$3
 scratch=$(mktemp -d)
@@ -26,6 +26,10 @@ dots=$(find "$scratch/$name" -mindepth 1 -type d -name '.*')
 run "$CMAKE" -S "$scratch/$name/libshmht" -B "$scratch/b" -DFENCEPOST_TESTS=ON -DCMAKE_C_COMPILER="$CC"
 run "$CMAKE" --build "$scratch/b" --parallel 2
 run ctest --test-dir "$scratch/b" --output-on-failure --no-tests=error
+other=$(find "$scratch/b" -name 'lib*.a' ! -name libshmht.a)
+[ -z "$other" ] || { echo "FAILED: built too: $other"; exit 1; }
+ran=$("$scratch/b/tests/shmht/shmht_test_delete" --filter=test_churn 2>&1 | sed -n 's/^\[ RUN *\] //p')
+[ "$ran" = test_churn ] || { echo "FAILED: --filter=test_churn runs: $ran"; exit 1; }
 run "$CMAKE" --install "$scratch/b" --prefix "$scratch/prefix"
 [ -n "$(find "$scratch/prefix" -name 'libshmht.so.*')" ] || { echo "FAILED: libshmht is not installed"; exit 1; }
 echo "$(stat -c %s "$scratch/first") bytes, $(tar -tzf "$scratch/first" | wc -l) names"
