@@ -219,7 +219,7 @@ int main(int argc, char **argv)
     static const unsigned percents[] = {1, 10, 100};
     struct bench b;
 
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* it takes minutes */
     bench_init(&b, "storwin_beside", argc, argv);
     page = (uint64_t)sysconf(_SC_PAGESIZE);
     pages = (b.quick ? UINT64_C(16) << 20 : UINT64_C(1) << 30) / page;
