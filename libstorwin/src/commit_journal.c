@@ -76,6 +76,16 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
     return n;
 }
 
+/* How many blocks write_blocks() holds as copies at a time, at most. */
+static uint64_t blocks_copied(const struct storwin_window *win)
+{
+    uint64_t first, last;
+
+    storwin__copied_pages(win, &first, &last);
+    first += storwin__pages(win) - last;
+    return storwin__min(first * (win->page_bytes / STORWIN__BLOCK) + 1, MOST_COPIES);
+}
+
 /* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer,
  * and stores the sums of these copies in their entries. */
 static int write_blocks(struct stream *s, struct storwin__entry *entries, uint64_t n,
@@ -142,7 +152,7 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     const uint64_t most = pages * (win->page_bytes / STORWIN__BLOCK);
     void *whole;
     const uint64_t index_bytes = storwin__batch_index_bytes(most),
-                   copies = storwin__min(most, MOST_COPIES) * STORWIN__BLOCK;
+                   copies = storwin__min(most, blocks_copied(win)) * STORWIN__BLOCK;
     uint8_t *index = storwin__blocks_alloc(win, index_bytes + copies, &whole);
     struct storwin__batch *batch = (void *)index;
     uint64_t n;
