@@ -35,7 +35,6 @@
 #include <unistd.h>
 
 #define NAME       "job-guard"
-#define MAX_PID    (1u << 22) /* the kernel's own limit */
 #define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 

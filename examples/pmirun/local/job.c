@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include "guard.h"
 #include "loop.h"
 #include "mpir.h"
 #include "progress.h"
@@ -15,17 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint32_t job_pid_of(const struct rank *r)
-{
-    return (uint32_t)r->pid;
-}
-
 void jobs_init(struct jobs *jobs, const struct options *opt)
 {
     jobs->opt = opt;
     jobs->tail = &jobs->first;
     jobs->launch_tail = &jobs->launch;
-    jobs->by_pid.key = job_pid_of;
 }
 
 /* Unique among jobs, later ones too, and of characters that every peer can carry. */
@@ -272,7 +267,25 @@ bool job_is_settled(const struct job *job)
     return job->abandoned || job->n_launched == job->n_local;
 }
 
-/* ---- their start ---- */
+/* ---- their processes ---- */
+
+struct rank **rank_slot(pid_t pid)
+{
+    static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
+
+    return &by_pid[(uint32_t)pid % MAX_PID];
+}
+
+struct rank *rank_by_pid(pid_t pid)
+{
+    return *rank_slot(pid);
+}
+
+void rank_forget_pid(const struct rank *r)
+{
+    if (*rank_slot(r->pid) == r)
+        *rank_slot(r->pid) = NULL;
+}
 
 void rank_started(struct rank *r, pid_t pid)
 {

@@ -14,7 +14,6 @@
 #include "../options.h"
 #include "leftovers.h"
 #include "output.h"
-#include "rank_index.h"
 #include "timer.h"
 #include "util.h"
 
@@ -152,7 +151,6 @@ struct jobs {
     uint64_t n_ranks;                  /* of all jobs, ever */
     uint64_t n_live;                   /* processes that run */
     struct job *launch, **launch_tail; /* jobs with processes to start */
-    struct rank_index by_pid;
     struct phases at;
 
     int status; /* exit status so far */
@@ -189,6 +187,10 @@ void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
+/* The entry of a process id in a table of the ranks that are children of this process. */
+struct rank **rank_slot(pid_t pid);
+struct rank *rank_by_pid(pid_t pid); /* NULL: none of them */
+void rank_forget_pid(const struct rank *r);
 /* A rank's process runs, here or on another node; all of a job's do. */
 void rank_started(struct rank *r, pid_t pid);
 void job_started(struct job *job);

@@ -207,9 +207,7 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, st
     f->use_port = l->jobs->opt->use_port;
     rc = make_ends(f, e);
     if (rc == 0 && f->use_port)
-        rc = port_assign(l->jobs->pmi->port, r);
-    if (rc == 0) /* an unrecorded process would never be reaped */
-        rc = rank_index_reserve(&l->jobs->by_pid);
+        port_assign(l->jobs, r);
     if (rc == 0) {
         f->rank = r;
         f->app = r->app;
@@ -242,7 +240,7 @@ static int launch_rank(struct launcher *l, struct rank *r)
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
     }
-    rank_index_add(&l->jobs->by_pid, r);
+    *rank_slot(pid) = r;
     if (!output_begin(l->output, r))
         job_stop(l->jobs, STATUS_OUTPUT);
     if (output_attach(l->output, &r->out, e.out) != 0 ||

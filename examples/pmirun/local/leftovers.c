@@ -66,8 +66,7 @@ bool leftovers_signal(struct jobs *jobs, int sig)
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
     f = fopen(path, "re");
     while (f && fscanf(f, "%d", &pid) == 1) {
-        if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) ||
-            rank_index_find(&jobs->by_pid, (uint32_t)pid))
+        if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) || rank_by_pid(pid))
             continue;
         found = true;
         log_verbose("process %d outlives its rank: signal %d", pid, sig);

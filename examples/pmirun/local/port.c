@@ -60,33 +60,23 @@ int port_init(struct port *port)
 
 /* ---- ids ---- */
 
-static uint32_t token_of(const struct rank *r)
+static struct rank *rank_by_token(const struct jobs *jobs, uint32_t token)
 {
-    return r->token;
+    for (const struct job *job = jobs->first; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local; i++)
+            if (job->ranks[i].token == token)
+                return &job->ranks[i];
+    return NULL;
 }
 
-int port_assign(struct port *port, struct rank *r)
+void port_assign(const struct jobs *jobs, struct rank *r)
 {
-    struct rank_index *ix = &port->by_token;
     uint32_t token;
-    int rc;
 
-    ix->key = token_of;
-    rc = rank_index_reserve(ix);
-    if (rc)
-        return rc;
     do
         token = random_u32() & 0x7fffffffu;
-    while (token == 0 || rank_index_find(ix, token));
+    while (token == 0 || rank_by_token(jobs, token));
     r->token = token;
-    rank_index_add(ix, r);
-    return 0;
-}
-
-void port_forget(struct port *port, const struct rank *r)
-{
-    if (r->token)
-        rank_index_remove(&port->by_token, r);
 }
 
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
@@ -94,7 +84,7 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 {
     struct port *port = ((struct pmi *)ctx)->port;
     struct conn *c = cookie;
-    struct rank *r = pmiid > 0 ? rank_index_find(&port->by_token, (uint32_t)pmiid) : NULL;
+    struct rank *r = pmiid > 0 ? rank_by_token(port->pmi->jobs, (uint32_t)pmiid) : NULL;
 
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++port->n_bad_ids == MAX_BAD_IDS && port->listener.fd >= 0) {

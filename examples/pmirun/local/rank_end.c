@@ -17,7 +17,6 @@
 #include "ompi_binding.h"
 #include "output.h"
 #include "pmi.h"
-#include "port.h"
 #include "role.h"
 #include "spawn.h"
 #include "table.h"
@@ -102,7 +101,7 @@ static bool leaves_connection(struct rank *r, const siginfo_t *si)
         return false;
     log_verbose("%u:%u pid %d has left its PMI connection to another process", r->job->number,
                 r->number, (int)r->pid);
-    rank_index_remove(&jobs->by_pid, r);
+    rank_forget_pid(r);
     guard_remove(jobs->guard, r->pid);
     r->outlived = true;
     jobs->leftovers.n_serving++;
@@ -118,7 +117,7 @@ void rank_process_ended(struct rank *r, const siginfo_t *si)
         return;
     r->state = RANK_EXITED;
     r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
-    rank_index_remove(&jobs->by_pid, r);
+    rank_forget_pid(r);
     guard_remove(jobs->guard, r->pid);
     if (!jobs->head)
         pmi_rank_ended(r);
@@ -169,7 +168,7 @@ void ranks_reap(struct jobs *jobs)
         }
         if (si.si_pid == 0)
             return;
-        r = rank_index_find(&jobs->by_pid, (uint32_t)si.si_pid);
+        r = rank_by_pid(si.si_pid);
         if (!r) {
             guard_reaped(jobs->guard, si.si_pid);
             if (jobs->head)
@@ -233,8 +232,6 @@ static bool job_is_over(const struct job *job)
 
 void job_release(struct job *job)
 {
-    for (uint32_t i = 0; i < job->n_local; i++)
-        port_forget(job->jobs->pmi->port, &job->ranks[i]);
     table_destroy(job);
     gather_destroy(job);
     bind_free(job->bound);

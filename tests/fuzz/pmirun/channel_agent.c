@@ -96,8 +96,7 @@ void launch_all(struct jobs *jobs)
             r->state = RANK_RUNNING;
             job->n_live++;
             jobs->n_live++;
-            check(rank_index_reserve(&jobs->by_pid) == 0);
-            rank_index_add(&jobs->by_pid, r);
+            *rank_slot(r->pid) = r;
             agent_report(jobs->agent, MSG_STARTED,
                          &(struct report){
                              .job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
