@@ -65,8 +65,8 @@ char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots)
     if (!host_is_name(name, n))
         return xprintf("\"%.*s\" is not a valid host name",
                        (int)(n < HOST_NAME_BYTES ? n : HOST_NAME_BYTES), name);
-    if (!a->index && !(a->index = calloc(INDEX_SIZE, sizeof(*a->index))))
-        return xprintf("out of memory");
+    if (!a->index)
+        a->index = xzalloc(INDEX_SIZE * sizeof(*a->index));
     own = xprintf("%.*s", (int)n, name);
     at = hash_text(own) % INDEX_SIZE;
     while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], own) != 0)

@@ -59,22 +59,14 @@ void bind_free(struct binding *b)
     free(b);
 }
 
-static void *alloc_zeroed(size_t n, size_t bytes)
-{
-    void *p = xrealloc(NULL, n ? n * bytes : 1);
-
-    memset(p, 0, n * bytes);
-    return p;
-}
-
 static struct binding *make_binding(uint32_t n)
 {
-    struct binding *b = alloc_zeroed(1, sizeof(*b));
+    struct binding *b = xzalloc(sizeof(*b));
 
     b->n = n;
-    b->sets = alloc_zeroed(n, sizeof(*b->sets));
-    b->vars = alloc_zeroed(n, sizeof(*b->vars));
-    b->localities = alloc_zeroed(n, sizeof(*b->localities));
+    b->sets = xzalloc(n * sizeof(*b->sets));
+    b->vars = xzalloc(n * sizeof(*b->vars));
+    b->localities = xzalloc(n * sizeof(*b->localities));
     return b;
 }
 
@@ -102,7 +94,7 @@ static void take_seats(struct job *job)
 
     for (const struct job *j = first; j; j = next_seated(j->next))
         most += ranks_on_host(j);
-    taken = alloc_zeroed(most, sizeof(*taken));
+    taken = xzalloc(most * sizeof(*taken));
     for (const struct job *j = first; j; j = next_seated(j->next))
         for (uint32_t i = 0; i < ranks_on_host(j); i++)
             if (j->seats[i] < most)

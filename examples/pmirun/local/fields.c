@@ -7,21 +7,9 @@
 #include "bytes.h"
 #include "util.h"
 
-static void msg_reserve(struct msg *m, size_t n)
-{
-    size_t cap = m->cap ? m->cap : 256;
-
-    if (m->len + n <= m->cap)
-        return;
-    while (cap < m->len + n)
-        cap *= 2;
-    m->p = xrealloc(m->p, cap);
-    m->cap = cap;
-}
-
 void msg_bytes(struct msg *m, const void *p, size_t n)
 {
-    msg_reserve(m, n);
+    m->p = xgrow(m->p, &m->cap, m->len + n);
     if (n)
         memcpy(m->p + m->len, p, n);
     m->len += n;

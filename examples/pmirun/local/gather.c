@@ -89,17 +89,15 @@ static int make_array(struct gather *g, const struct job *job, uint32_t longest)
 }
 
 /* The values of an Allgather begin to arrive. */
-static int gather_begin(struct job *job, uint32_t number, uint32_t longest)
+static void gather_begin(struct job *job, uint32_t number, uint32_t longest)
 {
     struct gather *g = job->gather;
     int rc;
 
     if (g && g->number == number)
-        return 0;
+        return;
     if (!g)
-        g = job->gather = calloc(1, sizeof(*g));
-    if (!g)
-        return -ENOMEM;
+        g = job->gather = xzalloc(sizeof(*g));
     gather_settled(job);
     shmht_array_destroy(g->array);
     g->array = NULL;
@@ -107,7 +105,6 @@ static int gather_begin(struct job *job, uint32_t number, uint32_t longest)
     rc = make_array(g, job, longest);
     if (rc != 0)
         log_verbose("an Allgather without shared memory: %s", table_why(rc));
-    return 0;
 }
 
 static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value);
@@ -187,13 +184,12 @@ int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number
                      const void *block, size_t bytes)
 {
     struct job *job = peer->job_cookie;
-    int rc = gather_begin(job, number, longest);
 
-    if (rc == 0 && block)
+    gather_begin(job, number, longest);
+    if (block)
         return add_all(job, block, bytes);
-    if (rc == 0)
-        gather_advertise(job);
-    return rc;
+    gather_advertise(job);
+    return 0;
 }
 
 int gather_fd(const struct job *job, uint32_t *n_arrays)

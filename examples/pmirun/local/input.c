@@ -249,8 +249,7 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
         return true;
     if (!in->feeds) {
         in->n_feeds = all ? r->job->n_local : 1;
-        in->feeds = xrealloc(NULL, in->n_feeds * sizeof(*in->feeds));
-        memset(in->feeds, 0, in->n_feeds * sizeof(*in->feeds));
+        in->feeds = xzalloc(in->n_feeds * sizeof(*in->feeds));
     }
     if (!in->buf)
         in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);

@@ -10,7 +10,6 @@
 #include "role.h"
 #include "timeline.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +47,13 @@ static bool is_known(const struct job *job, uint32_t rank)
 }
 
 /* The ranks that we know, each with its program, node, and number there. */
-static int make_ranks(struct job *job)
+static void make_ranks(struct job *job)
 {
-    uint32_t *n_on = calloc(job->jobs->opt->n_nodes + 1, sizeof(*n_on)), k = 0;
+    uint32_t *n_on = xzalloc((job->jobs->opt->n_nodes + 1) * sizeof(*n_on)), k = 0;
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->n_local += is_known(job, i);
-    job->ranks = calloc(job->n_local ? job->n_local : 1, sizeof(*job->ranks));
-    if (!job->ranks || !n_on) {
-        free(n_on);
-        return -ENOMEM;
-    }
+    job->ranks = xzalloc(job->n_local * sizeof(*job->ranks));
     for (uint32_t i = 0, number = 0; i < job->n_apps; i++) {
         for (uint32_t j = 0; j < job->apps[i].n_procs; j++, number++) {
             uint32_t node = job->node_of ? job->node_of[number] : 0;
@@ -78,7 +73,6 @@ static int make_ranks(struct job *job)
         }
     }
     free(n_on);
-    return 0;
 }
 
 void apps_free(struct app *apps, uint32_t n)
@@ -127,25 +121,18 @@ void job_var(struct job *job, char *owned)
     job->vars[n + 1] = NULL;
 }
 
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
+struct job *job_create(struct jobs *jobs, const struct job_plan *plan)
 {
-    struct job *job = calloc(1, sizeof(*job));
-    uint64_t n = 0;
+    struct job *job = xzalloc(sizeof(*job));
 
-    *err = -ENOMEM;
-    if (!job) {
-        free(plan->node_of);
-        return NULL;
-    }
     for (uint32_t i = 0; i < plan->n_apps; i++)
-        n += plan->apps[i].n_procs;
+        job->n_ranks += plan->apps[i].n_procs;
     job->jobs = jobs;
     job->number = plan->kvsname ? plan->number : jobs->n_jobs;
-    job->n_ranks = (uint32_t)n;
     job->apps = plan->apps;
     job->n_apps = plan->n_apps;
     job->spawned = plan->spawner != NULL;
-    job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
+    job->spawner = plan->spawner ? xprintf("%s", plan->spawner) : NULL;
     job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
     job->mpi = plan->mpi;
@@ -153,12 +140,7 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else
         make_kvsname(job);
-    *err = job->spawned && !job->spawner ? -ENOMEM : make_ranks(job);
-    if (*err) {
-        job->spawned = false; /* its programs stay the caller's */
-        job_free(job);
-        return NULL;
-    }
+    make_ranks(job);
     jobs->n_jobs = job->number + 1;
     jobs->n_ranks += job->n_local;
     *jobs->tail = job;
@@ -168,14 +150,9 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
 
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of)
 {
-    struct job_plan plan = {
-        .apps = jobs->opt->apps, .n_apps = jobs->opt->n_apps, .node_of = node_of};
-    int err;
-    struct job *job = job_create(jobs, &plan, &err);
-
-    if (!job)
-        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
-    return job;
+    return job_create(jobs, &(struct job_plan){.apps = jobs->opt->apps,
+                                               .n_apps = jobs->opt->n_apps,
+                                               .node_of = node_of});
 }
 
 struct job *job_by_number(const struct jobs *jobs, uint32_t number)

@@ -169,9 +169,9 @@ struct jobs {
 };
 
 void jobs_init(struct jobs *jobs, const struct options *opt); /* all-zero but for its pointers */
-/* NULL, and *err. Takes plan->node_of; once it exists, a spawned job owns its programs. */
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err);
-/* The command line's. Exits on failure. */
+/* Takes plan->node_of, and a spawned job's programs. */
+struct job *job_create(struct jobs *jobs, const struct job_plan *plan);
+/* The command line's. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
 struct job *job_by_number(const struct jobs *jobs, uint32_t number);
 /* NULL: an agent has its own ranks only. */

@@ -50,8 +50,8 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
     int err;
 
     guard_start(jobs->guard); /* first: it copies us, and our descriptors by then */
-    l = calloc(1, sizeof(*l));
-    err = l ? fleet_init(&l->fleet, signals) : -ENOMEM;
+    l = xzalloc(sizeof(*l));
+    err = fleet_init(&l->fleet, signals);
     if (err)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
     l->jobs = jobs;

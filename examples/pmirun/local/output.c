@@ -210,26 +210,7 @@ static void sink_append(struct output *o, struct sink *sk, const char *p, size_t
         sk->len -= sk->head;
         sk->head = 0;
     }
-    if (sk->len + n > sk->cap) {
-        size_t cap = sk->cap ? sk->cap : 2 * SINK_FLUSH;
-        char *q;
-
-        while (cap < sk->len + n)
-            cap *= 2;
-        q = realloc(sk->buf, cap);
-        if (!q && sk == &o->err) { /* stderr carries why we end: now or never */
-            sink_flush(o, sk);
-            if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
-                sink_died(o, sk, errno);
-            return;
-        }
-        if (!q) {
-            sink_died(o, sk, ENOMEM);
-            return;
-        }
-        sk->buf = q;
-        sk->cap = cap;
-    }
+    sk->buf = xgrow(sk->buf, &sk->cap, sk->len + n);
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
@@ -312,8 +293,7 @@ static struct sink *file_open(struct output *o, char *name)
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
         return NULL;
-    sk = xrealloc(NULL, sizeof(*sk));
-    memset(sk, 0, sizeof(*sk));
+    sk = xzalloc(sizeof(*sk));
     sink_init(o, sk, fd, name, 0);
     o->files = xrealloc(o->files, (o->n_files + 1) * sizeof(struct sink *));
     return o->files[o->n_files++] = sk;
@@ -410,26 +390,14 @@ static void emit_part(struct output *o, struct stream *st)
 /* Forwards unfinished lines that have waited long enough. */
 static void output_parts(void *of);
 
-static bool keep_part(struct output *o, struct stream *st, const char *p, size_t n)
+static void keep_part(struct output *o, struct stream *st, const char *p, size_t n)
 {
-    if (st->part_len + n > st->part_cap) {
-        size_t cap = st->part_cap ? st->part_cap : 256;
-        char *q;
-
-        while (cap < st->part_len + n)
-            cap *= 2;
-        q = realloc(st->part, cap);
-        if (!q)
-            return false;
-        st->part = q;
-        st->part_cap = cap;
-    }
+    st->part = xgrow(st->part, &st->part_cap, st->part_len + n);
     memcpy(st->part + st->part_len, p, n);
     st->part_len += n;
     st->part_ns = loop.now_ns;
     if (!o->part.waits)
         timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
-    return true;
 }
 
 static void stream_feed(struct output *o, struct stream *st, const char *p, size_t n)
@@ -451,10 +419,12 @@ static void stream_feed(struct output *o, struct stream *st, const char *p, size
     }
     if (n == 0)
         return;
-    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(o, st, p, n)) {
-        emit_part(o, st);
-        stream_emit(o, st, p, n);
+    if (st->part_len + n < LINE_MAX_BYTES) {
+        keep_part(o, st, p, n);
+        return;
     }
+    emit_part(o, st);
+    stream_emit(o, st, p, n);
 }
 
 /* A closed stream has no descriptor, and no agent sends its bytes. */

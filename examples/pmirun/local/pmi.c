@@ -192,12 +192,11 @@ int pmi_init(struct pmi *pmi)
 static void set_mapping(struct job *job)
 {
     const struct pmiwire_str key = pmiwire_strz("PMI_process_mapping");
-    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
-             *node_of = job->node_of ? job->node_of : zeros;
+    uint32_t *zeros = job->node_of ? NULL : xzalloc(job->n_ranks * sizeof(*zeros));
     char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
 
-    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
-                                          sizeof(text) - 1, text, sizeof(text)) > 0) {
+    if (pmiwire_mapping_encode(zeros ? zeros : job->node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
+                               sizeof(text) - 1, text, sizeof(text)) > 0) {
         pmiwire_server_job_attr(job->server, job->id, key, pmiwire_strz(text));
         if (job->table && table_put(job, key, pmiwire_strz(text)) == 0)
             table_publish(job);
@@ -208,9 +207,9 @@ static void set_mapping(struct job *job)
 /* The program of each rank, by the order of the groups. */
 static uint32_t *number_apps(const struct job *job)
 {
-    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+    uint32_t *appnum = xrealloc(NULL, job->n_ranks * sizeof(*appnum));
 
-    for (uint32_t i = 0, k = 0; appnum && i < job->n_apps; i++)
+    for (uint32_t i = 0, k = 0; i < job->n_apps; i++)
         for (uint32_t j = 0; j < job->apps[i].n_procs; j++)
             appnum[k++] = i;
     return appnum;
@@ -223,8 +222,6 @@ int pmi_add_job(struct pmi *pmi, struct job *job)
     struct pmiwire_job_opts opts = {.size = sizeof(opts)};
     int rc;
 
-    if (!appnum)
-        return -ENOMEM;
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
     opts.number = job->number;
@@ -269,11 +266,8 @@ static void on_pmi_event(void *of, struct source *src, uint32_t events);
 
 struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
 {
-    struct conn *c = calloc(1, sizeof(*c));
+    struct conn *c = xzalloc(sizeof(*c));
 
-    *err = -ENOMEM;
-    if (!c)
-        return NULL;
     c->src = (struct source){on_pmi_event, pmi, fd};
     *err = loop_add(&c->src, EPOLLIN);
     if (*err == 0) {

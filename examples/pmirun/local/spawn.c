@@ -132,11 +132,10 @@ static void say_who_waits(const struct job *job)
 /* The requested programs; NULL after it has reported those that cannot be started. */
 static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req)
 {
-    struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
+    struct app *apps = xzalloc(req->n_cmds * sizeof(*apps));
     char name[RANK_NAME_BYTES];
     bool bad = false;
 
-    memset(apps, 0, req->n_cmds * sizeof(*apps));
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         const char *why = make_app(&apps[i], &req->cmds[i], by->app, !by->job->jobs->agent);
 
@@ -228,7 +227,7 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
                             .spawner_rank = by->number,
                             /* who asks by PMI may have PMIx too */
                             .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
-    struct job *job = NULL;
+    struct job *job;
     char name[RANK_NAME_BYTES];
     uint64_t n = 0;
     bool bad = false;
@@ -252,12 +251,11 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
         free(plan.node_of);
         *err = -EINVAL;
     }
-    if (*err == 0)
-        job = job_create(jobs, &plan, err);
-    if (!job) {
+    if (*err) {
         apps_free(apps, n_apps);
         return NULL;
     }
+    job = job_create(jobs, &plan);
     job->spawn_token = token;
     job->spawn_node = by->node;
     log_verbose("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks,

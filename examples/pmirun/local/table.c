@@ -96,15 +96,14 @@ void table_create(struct job *job)
         opts.name = name;
         opts.flags |= SHMHT_NAMED;
     }
-    t = calloc(1, sizeof(*t));
+    t = xzalloc(sizeof(*t));
     if (rc == 0)
-        rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
+        rc = shmht_writer_create(&opts, &t->writer, NULL);
     if (rc == 0)
         rc = table_advertise(job, t);
     if (rc != 0) {
         log_message("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
-        if (t)
-            table_free(t);
+        table_free(t);
         return;
     }
     job->table = t;
@@ -154,14 +153,7 @@ void table_publish(struct job *job)
 /* The value as a C string: shmht hands out pointers to it. */
 static int store_pair(struct table *t, struct pmiwire_str key, struct pmiwire_str value)
 {
-    if (value.len >= t->text_cap) {
-        char *text = realloc(t->text, value.len + 1);
-
-        if (!text)
-            return -ENOMEM;
-        t->text = text;
-        t->text_cap = value.len + 1;
-    }
+    t->text = xgrow(t->text, &t->text_cap, value.len + 1);
     if (value.len)
         memcpy(t->text, value.ptr, value.len);
     t->text[value.len] = '\0';
@@ -205,9 +197,10 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
 {
     const struct conn *c = who->cookie;
     struct job *job = who->job_cookie;
-    int held = c && c->rank ? early_hold(job, (uint32_t)(c->rank - job->ranks), key, value) : 0;
 
-    return held ? (held < 0 ? held : 0) : table_put(job, key, value);
+    if (c && c->rank && early_hold(job, (uint32_t)(c->rank - job->ranks), key, value))
+        return 0;
+    return table_put(job, key, value);
 }
 
 int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,

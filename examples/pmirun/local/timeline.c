@@ -71,10 +71,7 @@ static void keep_event(struct timeline *tl, const struct timeline_event *e)
 {
     if (is_too_many(tl, (enum timeline_what)e->what))
         return;
-    if (tl->n == tl->cap) {
-        tl->cap = tl->cap ? 2 * tl->cap : 1024;
-        tl->events = xrealloc(tl->events, tl->cap * sizeof(*tl->events));
-    }
+    tl->events = xgrow(tl->events, &tl->cap, (tl->n + 1) * sizeof(*tl->events));
     tl->events[tl->n++] = *e;
 }
 

@@ -66,7 +66,8 @@ struct timeline {
     const char *path; /* NULL: an agent's */
     uint64_t zero_ns; /* what this node's clock said at its beginning */
     struct timeline_event *events;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t cap;      /* bytes */
     uint32_t n_lost; /* not recorded */
     bool reported[2];
     uint64_t cut_ns;               /* when the first of them happened, about */

@@ -61,6 +61,22 @@ void *xrealloc(void *p, size_t bytes)
     return q;
 }
 
+void *xzalloc(size_t bytes)
+{
+    return memset(xrealloc(NULL, bytes), 0, bytes);
+}
+
+void *xgrow(void *p, size_t *cap, size_t n)
+{
+    if (n <= *cap)
+        return p;
+    if (!*cap)
+        *cap = 256;
+    while (*cap < n)
+        *cap *= 2;
+    return xrealloc(p, *cap);
+}
+
 static char *format_v(const char *format, va_list ap)
 {
     char *s;

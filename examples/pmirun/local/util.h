@@ -25,8 +25,12 @@
 uint64_t clock_ns(void);
 void random_bytes(void *p, size_t n); /* fit for secrets; n of at most 256 */
 uint32_t random_u32(void);
-uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
-void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
+uint32_t hash_text(const char *text); /* FNV-1a: the same on every node */
+/* Memory; each exits when there is none. */
+void *xrealloc(void *p, size_t bytes);
+void *xzalloc(size_t bytes); /* zeros */
+/* Makes room for n bytes: doubles *cap as often as that takes. */
+void *xgrow(void *p, size_t *cap, size_t n);
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -154,13 +154,7 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     char *why;
     int err, status;
 
-    job = job_create(a->jobs, plan, &err); /* takes node_of */
-    if (!job) {
-        log_message("cannot start the job: %s; stopping", any_strerror(err));
-        apps_free(plan->apps, plan->n_apps);
-        job_stop(a->jobs, STATUS_RESOURCES);
-        return;
-    }
+    job = job_create(a->jobs, plan); /* takes node_of */
     err = pmi_add_job(a->jobs->pmi, job);
     if (err)
         log_message("cannot serve the job: %s", any_strerror(err));
