@@ -36,16 +36,11 @@ bool host_is_name(const char *name, size_t n)
 
 bool host_is_own(const char *name)
 {
-    char own[HOST_NAME_BYTES + 1] = "";
+    const char *own = own_host();
+    const size_t n = strcspn(own, ".");
 
-    if (strcasecmp(name, "localhost") == 0)
-        return true;
-    if (gethostname(own, sizeof(own) - 1) != 0 || !own[0])
-        return false;
-    if (strcasecmp(name, own) == 0)
-        return true;
-    own[strcspn(own, ".")] = '\0';
-    return strcasecmp(name, own) == 0;
+    return strcasecmp(name, "localhost") == 0 || strcasecmp(name, own) == 0 ||
+           (strlen(name) == n && strncasecmp(name, own, n) == 0);
 }
 
 /* ---- the list ---- */

@@ -67,17 +67,16 @@ static void set_up_alone(struct pmirun *pr)
 static void print_exit_codes(const struct jobs *jobs)
 {
     const struct job *job = jobs->first;
-    char host[256] = "", *text = NULL;
+    char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
 
     if (!f)
         die(STATUS_RESOURCES, "out of memory");
-    gethostname(host, sizeof(host) - 1);
     for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
 
-        fprintf(f, "exit codes: [%s] ", jobs->head ? head_node_name(jobs->head, node) : host);
+        fprintf(f, "exit codes: [%s] ", node_name(jobs, node));
         for (uint32_t i = 0; i < job->n_local; i++) {
             const struct rank *r = &job->ranks[i];
 

@@ -232,13 +232,11 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
 static void report_binding(const struct job *job, uint32_t i, const char *what, const char *drawn,
                            const char *cpus)
 {
-    char name[RANK_NAME_BYTES];
     char *line;
 
-    rank_name(&job->ranks[i], name);
     line = messages.host ? xprintf("pmirun on %s: ", messages.host) : xprintf("pmirun: ");
-    line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
-                   drawn ? drawn : "", cpus);
+    line = xappend(line, "%s %s%s%s, processors %s\n", rank_name(&job->ranks[i]), what,
+                   drawn ? " " : "", drawn ? drawn : "", cpus);
     print_text(line, strlen(line));
     free(line);
 }

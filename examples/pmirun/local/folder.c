@@ -51,10 +51,7 @@ const char *folder_where(enum folder_place place)
 /* Without a key: the prefix of the names of this host's folders. */
 static void folder_name(const char *key, char name[NAME_BYTES])
 {
-    char host[256] = "";
-
-    gethostname(host, sizeof(host) - 1);
-    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash_text(host), key);
+    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash_text(own_host()), key);
 }
 
 /* ---- removal: at exit and in the guard, where nothing may call die() ---- */

@@ -202,12 +202,7 @@ static void on_readable(void *of, struct source *src, uint32_t events)
 /* This node, as its own ranks see it. */
 static void own_name(char *buf, size_t size)
 {
-    buf[0] = '\0';
-    if (messages.host)
-        snprintf(buf, size, "%s", messages.host);
-    else
-        gethostname(buf, size - 1);
-    buf[size - 1] = '\0';
+    snprintf(buf, size, "%s", messages.host ? messages.host : own_host());
     buf[strcspn(buf, ".,;")] = '\0'; /* libpmix cuts them there too; and they stand in lists */
     if (!buf[0])
         snprintf(buf, size, "localhost");

@@ -25,14 +25,13 @@ void jobs_init(struct jobs *jobs, const struct options *opt)
 /* Unique among jobs, later ones too, and of characters that every peer can carry. */
 static void make_kvsname(struct job *job)
 {
-    char host[33] = "";
+    char host[33];
     size_t n = 0;
 
-    gethostname(host, sizeof(host) - 1);
-    for (size_t i = 0; host[i]; i++)
-        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
-            (host[i] >= '0' && host[i] <= '9') || host[i] == '-' || host[i] == '.')
-            host[n++] = host[i];
+    for (const char *c = own_host(); *c && n < sizeof(host) - 1; c++)
+        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+            *c == '-' || *c == '.')
+            host[n++] = *c;
     host[n] = '\0';
     snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(),
              job->number, random_u32(), random_u32(), n ? host : "node");
@@ -219,18 +218,24 @@ void jobs_unqueue_all(struct jobs *jobs)
     jobs->launch_tail = &jobs->launch;
 }
 
-const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES])
+const char *node_name(const struct jobs *jobs, uint32_t node)
+{
+    return jobs->head ? head_node_name(jobs->head, node) : own_host();
+}
+
+const char *rank_name(const struct rank *r)
 {
     const struct head *head = r->job->jobs->head;
+    static char text[128];
     int n;
 
     if (r->job->number == 0)
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u", r->number);
+        n = snprintf(text, sizeof(text), "rank %u", r->number);
     else
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
+        n = snprintf(text, sizeof(text), "rank %u:%u", r->job->number, r->number);
     if (head)
-        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", head_node_name(head, r->node));
-    return buf;
+        snprintf(text + n, sizeof(text) - (size_t)n, " on %s", head_node_name(head, r->node));
+    return text;
 }
 
 bool job_is_settled(const struct job *job)

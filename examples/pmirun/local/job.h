@@ -198,8 +198,9 @@ void job_started(struct job *job);
 void job_queue(struct job *job);
 void job_unqueue(const struct job *job);
 void jobs_unqueue_all(struct jobs *jobs);
-/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
-#define RANK_NAME_BYTES 128
-const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES]);
+/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. Valid until the next
+ * call. */
+const char *rank_name(const struct rank *r);
+const char *node_name(const struct jobs *jobs, uint32_t node); /* the same */
 
 #endif

@@ -196,11 +196,9 @@ static void say_stuck(struct jobs *jobs, const char *then)
 {
     static const char *const colls[] = {"a fence", "an Allgather", "a Ring"};
     const struct stuck *s = &jobs->stuck;
-    char name[RANK_NAME_BYTES];
 
     log_message("%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-                rank_name(s->gone, name), (int)s->gone->pid, program_name(s->gone),
-                how_it_is_gone(s),
+                rank_name(s->gone), (int)s->gone->pid, program_name(s->gone), how_it_is_gone(s),
                 s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
@@ -239,16 +237,15 @@ void job_decide_end(struct jobs *jobs)
 static void rank_died(struct rank *r, int sig, bool dumped)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
 
     /* The user sent a signal that pmirun forwarded: it needs no explanation. */
     if (sig == jobs->last_signal) {
         job_stop(jobs, STATUS_SIGNAL + sig);
         return;
     }
-    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s",
-             rank_name(r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
-             dumped ? ", core dumped" : "",
+    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s", rank_name(r),
+             (int)r->pid, program_name(r), sig, strsignal(sig), dumped ? ", core dumped" : "",
              jobs->opt->launch == LAUNCH_STEP && (sig == SIGKILL || sig == SIGTERM)
                  ? ", as when Slurm cancels the step or its time is over"
                  : "");
@@ -258,17 +255,16 @@ static void rank_died(struct rank *r, int sig, bool dumped)
 static void rank_exited(struct rank *r, int code)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
 
-    rank_name(r, name);
     if (r->pmi_state == PMIWIRE_CONN_INITED && (code || !jobs->opt->as_hydra)) {
         snprintf(text, sizeof(text),
-                 "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
-                 (int)r->pid, program_name(r), code);
+                 "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize",
+                 rank_name(r), (int)r->pid, program_name(r), code);
         ended_badly(r, code ? code : STATUS_NOFINALIZE, text);
     } else if (code && !jobs->status_set) {
-        log_message("%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r),
-                    code);
+        log_message("%s (pid %d, %s) exited with status %d", rank_name(r), (int)r->pid,
+                    program_name(r), code);
         job_set_status(jobs, code);
     }
 }
@@ -348,7 +344,7 @@ void job_rank_state(struct rank *r, uint32_t state)
 void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
     int status = exitcode & 0xff;
 
     if (jobs->stopping || r->aborted || r->job->abandoned)
@@ -364,7 +360,7 @@ void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)
     }
     if (exitcode != 0 && status == 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
-    snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s", rank_name(r, name),
+    snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s", rank_name(r),
              (int)r->pid, program_name(r), (int)exitcode, message[0] ? ": " : "", message);
     fail_rank(r, status, text);
 }

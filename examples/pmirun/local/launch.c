@@ -270,49 +270,42 @@ static const char *what_failed(const struct app *app, int err, enum stage stage,
 static void explain_no_process(const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
-    char name[RANK_NAME_BYTES];
 
-    rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
         log_message(
             "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
-            name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
-    } else if (err == EMFILE || err == ENFILE) {
-        log_message("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job",
-                    name, r->job->n_ranks, strerror(err));
+            rank_name(r), r->job->n_ranks,
+            lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else {
-        log_message("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
+        log_message("cannot start %s of %u: %s%s; stopping the job", rank_name(r), r->job->n_ranks,
+                    err == EMFILE || err == ENFILE ? "out of descriptors (ulimit -n): " : "",
                     strerror(err));
     }
 }
 
-static void launch_failed(struct launcher *l, const struct rank *r, int err, enum stage stage)
+/* A rank could not be started: no process (STAGE_NONE), or not its program. The job stops; of a
+ * spawned one, the spawner's job continues and gets the error. */
+static void give_up(struct launcher *l, const struct rank *r, int err, enum stage stage)
 {
-    char name[RANK_NAME_BYTES];
-    const char *what, *why;
+    const char *why, *what = what_failed(r->app, err, stage, &why);
+    struct job *job = r->job;
 
-    jobs_unqueue_all(l->jobs);
-    if (stage == STAGE_NONE) {
+    if (stage == STAGE_NONE && !job->spawned)
         explain_no_process(r, err);
-        job_stop(l->jobs, STATUS_RESOURCES);
+    else
+        log_message("cannot start %s: %s: %s; %s", rank_name(r), what, why,
+                    job->spawned ? "the spawn fails" : "stopping the job");
+    if (job->spawned) {
+        job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
         return;
     }
-    what = what_failed(r->app, err, stage, &why);
-    log_message("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
-    job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
-}
-
-/* In a spawned job: the parent job continues, and gets the error. */
-static void spawn_failed(struct job *job, const struct rank *r, int err, enum stage stage)
-{
-    char name[RANK_NAME_BYTES];
-    const char *why, *what = what_failed(r->app, err, stage, &why);
-
-    log_message("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
-    job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    jobs_unqueue_all(l->jobs);
+    job_stop(l->jobs, stage == STAGE_NONE ? STATUS_RESOURCES
+                      : err == ENOENT     ? STATUS_NOTFOUND
+                                          : STATUS_NOEXEC);
 }
 
 /* ---- the queue ---- */
@@ -339,24 +332,14 @@ void launch_drop(struct launcher *l, struct job *job)
         l->failed = NULL;
 }
 
-/* A rank could not be started: none, or not its program. */
-static void give_up(struct launcher *l, struct job *job, const struct rank *r, int err,
-                    enum stage stage)
-{
-    if (job->spawned)
-        spawn_failed(job, r, err, stage);
-    else
-        launch_failed(l, r, err, stage);
-}
-
 /* A program could not be executed: lets the other flights land, and reports it. */
 static void handle_failure(struct launcher *l)
 {
-    struct rank *r = l->failed;
+    const struct rank *r = l->failed;
 
     app_launched(l);
     l->failed = NULL;
-    give_up(l, r->job, r, l->failed_err, l->failed_stage);
+    give_up(l, r, l->failed_err, l->failed_stage);
 }
 
 void launch_settle(struct launcher *l)
@@ -389,7 +372,7 @@ static void launch_next(struct launcher *l)
         app_launched(l);
     if (rc != 0) {
         l->failed = NULL;
-        give_up(l, job, r, -rc, STAGE_NONE);
+        give_up(l, r, -rc, STAGE_NONE);
     } else if (l->failed)
         handle_failure(l);
     else if (!l->jobs->stopping && last) {

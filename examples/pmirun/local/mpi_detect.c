@@ -606,7 +606,6 @@ static void look_at_ranks(void *of)
     const uint64_t since_ns = loop.now_ns - loop.start_ns;
     struct job *job = d->jobs->first;
     unsigned n = LOOK_AT;
-    char name[RANK_NAME_BYTES];
     uint32_t i;
 
     if (has_asked(job) || d->jobs->stopping) {
@@ -622,7 +621,7 @@ static void look_at_ranks(void *of)
         log_message(
             "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
             "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
-            rank_name(&job->ranks[i - 1], name), job->silent_mpi, job->mpi_reason);
+            rank_name(&job->ranks[i - 1]), job->silent_mpi, job->mpi_reason);
         job_stop(d->jobs, STATUS_NOEXEC);
     } else if (job->silent_mpi && since_ns >= WARN_S * NS_PER_S) {
         warn_silent_mpi(job, " yet");

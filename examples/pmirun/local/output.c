@@ -252,9 +252,8 @@ bool output_raw(struct output *o, const char *text, size_t len)
 /* The pattern with the rank's values; to be freed. */
 static char *file_name(const struct output *o, const char *pattern, const struct rank *r)
 {
-    char host[256] = "", *name = xprintf("%s", "");
+    char *name = xprintf("%s", "");
 
-    gethostname(host, sizeof(host) - 1);
     for (const char *t = pattern; *t; t++) {
         const size_t plain = strcspn(t, "%");
 
@@ -267,10 +266,7 @@ static char *file_name(const struct output *o, const char *pattern, const struct
         case 'r': name = xappend(name, "%u", r->number); break;
         case 'g': name = xappend(name, "%u", r->job->number); break;
         case 'p': name = xappend(name, "%u", r->node); break;
-        case 'h':
-            name =
-                xappend(name, "%s", o->jobs->head ? head_node_name(o->jobs->head, r->node) : host);
-            break;
+        case 'h': name = xappend(name, "%s", node_name(o->jobs, r->node)); break;
         default: name = xappend(name, "%%"); break;
         }
     }
@@ -302,7 +298,7 @@ static struct sink *file_open(struct output *o, char *name)
 static bool begin_stream(struct output *o, struct stream *st, const char *pattern)
 {
     const unsigned kind = st == &st->rank->err ? 2 : 1;
-    char *name, text[RANK_NAME_BYTES];
+    char *name;
     struct sink *sk;
 
     if (!pattern)
@@ -311,7 +307,7 @@ static bool begin_stream(struct output *o, struct stream *st, const char *patter
     sk = file_open(o, name);
     if (!sk) {
         log_message("cannot open %s for the output of %s: %s; stopping the job", name,
-                    rank_name(st->rank, text), strerror(errno));
+                    rank_name(st->rank), strerror(errno));
         free(name);
         return false;
     }

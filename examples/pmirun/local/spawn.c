@@ -133,7 +133,6 @@ static void say_who_waits(const struct job *job)
 static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req)
 {
     struct app *apps = xzalloc(req->n_cmds * sizeof(*apps));
-    char name[RANK_NAME_BYTES];
     bool bad = false;
 
     for (uint32_t i = 0; i < req->n_cmds; i++) {
@@ -141,7 +140,7 @@ static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *
 
         if (why) {
             bad = true;
-            log_message("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
+            log_message("spawn by %s: %s: %s", rank_name(by), apps[i].argv[0], why);
         }
     }
     if (!bad)
@@ -158,7 +157,6 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
                                uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
-    char name[RANK_NAME_BYTES];
 
     if (!by->job->jobs->head)
         return NULL;
@@ -166,7 +164,7 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
+            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by),
                         apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -190,7 +188,6 @@ static uint64_t n_spawned(const struct job *jobs)
 static int check_number(const struct rank *by, uint64_t n)
 {
     const struct jobs *jobs = by->job->jobs;
-    char name[RANK_NAME_BYTES];
     uint64_t now = n_spawned(jobs->first);
 
     if (now + n <= jobs->opt->max_spawned)
@@ -198,8 +195,7 @@ static int check_number(const struct rank *by, uint64_t n)
     log_message(
         "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
-        rank_name(by, name), (unsigned long long)n, (unsigned long long)now,
-        jobs->opt->max_spawned);
+        rank_name(by), (unsigned long long)n, (unsigned long long)now, jobs->opt->max_spawned);
     return -EDQUOT;
 }
 
@@ -207,12 +203,11 @@ static int check_number(const struct rank *by, uint64_t n)
 static int check_descriptors(const struct rank *by, uint64_t n)
 {
     const struct jobs *jobs = by->job->jobs;
-    char name[RANK_NAME_BYTES],
-        *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
+    char *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
 
     if (!why)
         return 0;
-    log_message("spawn by %s: %s", rank_name(by, name), why);
+    log_message("spawn by %s: %s", rank_name(by), why);
     free(why);
     return -EMFILE;
 }
@@ -228,7 +223,6 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
                             /* who asks by PMI may have PMIx too */
                             .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
     struct job *job;
-    char name[RANK_NAME_BYTES];
     uint64_t n = 0;
     bool bad = false;
 
@@ -237,7 +231,7 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
     *err = jobs->stopping || n == 0 ? -EINVAL : 0;
     if (*err == 0 && jobs->opt->launch == LAUNCH_STEP) {
         log_message("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
-                    rank_name(by, name));
+                    rank_name(by));
         *err = -ENOTSUP;
     }
     if (*err == 0)
@@ -267,14 +261,14 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
 static int prepare_job(struct mpi_detect *detect, struct job *job, const struct rank *by,
                        const struct pmiwire_spawn *req)
 {
-    char name[RANK_NAME_BYTES], *why;
+    char *why;
     int status, err = pmi_add_job(job->jobs->pmi, job);
 
     for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
         err = table_put(job, req->preput[i].key, req->preput[i].value);
     if (err || (status = mpi_detect_choose(detect, job, &why)) == 0)
         return err;
-    log_message("spawn by %s: %s", rank_name(by, name), why);
+    log_message("spawn by %s: %s", rank_name(by), why);
     free(why);
     return status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
 }

@@ -206,7 +206,7 @@ int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early)
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    timeline_put_json(f, tl, end, about, jobs->head);
+    timeline_put_json(f, tl, end, about, jobs);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

@@ -29,7 +29,6 @@
 #define TIMELINE_MAX (1u << 20) /* events */
 #endif
 
-struct head;
 struct jobs;
 struct rank;
 
@@ -95,8 +94,8 @@ void timeline_take(struct timeline *tl, struct msg *m); /* puts it into a messag
 bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in);
 /* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
 int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early);
-/* timeline_json.c: sorts the events and writes them. head: NULL on one node. */
+/* timeline_json.c: sorts the events and writes them. */
 void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
-                       const struct head *head);
+                       const struct jobs *jobs);
 
 #endif

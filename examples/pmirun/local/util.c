@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,14 @@ bool env_set(char *assignment)
 const char *any_strerror(int rc)
 {
     return rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc);
+}
+
+const char *own_host(void)
+{
+    static char name[HOST_NAME_MAX + 1];
+
+    gethostname(name, sizeof(name) - 1);
+    return name;
 }
 
 void random_bytes(void *p, size_t n)
