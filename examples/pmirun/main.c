@@ -60,7 +60,7 @@ static void set_up_alone(struct pmirun *pr)
     status = mpi_detect_choose(&pr->detect, job, &why);
     if (status)
         die(status, "%s", why);
-    job_queue(job);
+    job->queued = true;
 }
 
 /* A line for each node. */

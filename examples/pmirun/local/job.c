@@ -15,13 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void jobs_init(struct jobs *jobs, const struct options *opt)
-{
-    jobs->opt = opt;
-    jobs->tail = &jobs->first;
-    jobs->launch_tail = &jobs->launch;
-}
-
 /* Unique among jobs, later ones too, and of characters that every peer can carry. */
 static void make_kvsname(struct job *job)
 {
@@ -122,7 +115,7 @@ void job_var(struct job *job, char *owned)
 
 struct job *job_create(struct jobs *jobs, const struct job_plan *plan)
 {
-    struct job *job = xzalloc(sizeof(*job));
+    struct job *job = xzalloc(sizeof(*job)), **last = &jobs->first;
 
     for (uint32_t i = 0; i < plan->n_apps; i++)
         job->n_ranks += plan->apps[i].n_procs;
@@ -142,8 +135,9 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan)
     make_ranks(job);
     jobs->n_jobs = job->number + 1;
     jobs->n_ranks += job->n_local;
-    *jobs->tail = job;
-    jobs->tail = &job->next;
+    while (*last)
+        last = &(*last)->next;
+    *last = job;
     return job;
 }
 
@@ -190,32 +184,19 @@ bool job_was(const struct jobs *jobs, uint32_t number)
            !job_by_number(jobs, number); /* numbers grow, and agents learn of jobs in that order */
 }
 
-void job_queue(struct job *job)
+struct job *jobs_queued(const struct jobs *jobs)
 {
-    struct jobs *jobs = job->jobs;
+    struct job *job = jobs->first;
 
-    *jobs->launch_tail = job;
-    jobs->launch_tail = &job->next_launch;
-}
-
-void job_unqueue(const struct job *job)
-{
-    struct jobs *jobs = job->jobs;
-    struct job **p = &jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (!*p)
-        return;
-    *p = job->next_launch;
-    if (!*p)
-        jobs->launch_tail = p;
+    while (job && !job->queued)
+        job = job->next;
+    return job;
 }
 
 void jobs_unqueue_all(struct jobs *jobs)
 {
-    jobs->launch = NULL;
-    jobs->launch_tail = &jobs->launch;
+    for (struct job *job = jobs->first; job; job = job->next)
+        job->queued = false;
 }
 
 const char *node_name(const struct jobs *jobs, uint32_t node)

@@ -94,8 +94,8 @@ struct job {
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
-    struct job *next;        /* all jobs */
-    struct job *next_launch; /* jobs with processes to start */
+    bool queued; /* it has processes to start; jobs have their turn one by one */
+    struct job *next;
 };
 
 /* The parameters of job_create(). */
@@ -146,11 +146,10 @@ struct jobs {
     struct timeline *timeline; /* which rank did what when */
     struct progress *progress;
 
-    struct job *first, **tail;
+    struct job *first;
     uint32_t n_jobs;
-    uint64_t n_ranks;                  /* of all jobs, ever */
-    uint64_t n_live;                   /* processes that run */
-    struct job *launch, **launch_tail; /* jobs with processes to start */
+    uint64_t n_ranks; /* of all jobs, ever */
+    uint64_t n_live;  /* processes that run */
     struct phases at;
 
     int status; /* exit status so far */
@@ -168,7 +167,6 @@ struct jobs {
     struct leftovers leftovers;
 };
 
-void jobs_init(struct jobs *jobs, const struct options *opt); /* all-zero but for its pointers */
 /* Takes plan->node_of, and a spawned job's programs. */
 struct job *job_create(struct jobs *jobs, const struct job_plan *plan);
 /* The command line's. */
@@ -194,9 +192,8 @@ void rank_forget_pid(const struct rank *r);
 /* A rank's process runs, here or on another node; all of a job's do. */
 void rank_started(struct rank *r, pid_t pid);
 void job_started(struct job *job);
-/* The queue of jobs with processes to start. */
-void job_queue(struct job *job);
-void job_unqueue(const struct job *job);
+/* The first job with processes to start; NULL: none has. */
+struct job *jobs_queued(const struct jobs *jobs);
 void jobs_unqueue_all(struct jobs *jobs);
 /* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. Valid until the next
  * call. */

@@ -83,7 +83,7 @@ void job_spawn_failed(struct job *job, int err)
         return;
     job->abandoned = job->spawn_done = true;
     job->spawn_err = err;
-    job_unqueue(job);
+    job->queued = false;
 }
 
 static const char *program_name(const struct rank *r)

@@ -80,8 +80,8 @@ char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return NULL;
-    for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
-        n += job->n_local - job->n_launched;
+    for (const struct job *job = l->jobs->first; job; job = job->next)
+        n += job->queued ? job->n_local - job->n_launched : 0;
     /* One flight is enough: more only make a start faster. */
     need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + n_fds + l->output->n_streams +
            l->jobs->pmi->n_conns;
@@ -347,15 +347,14 @@ void launch_settle(struct launcher *l)
     for (unsigned i = 0; i < l->fleet.n; i++)
         if (l->fleet.flights[i].busy && flight_has_landed(&l->fleet.flights[i]))
             settle_flight(l, &l->fleet.flights[i]);
-    if (l->failed && l->jobs->launch == l->failed->job)
+    if (l->failed && l->failed->job->queued)
         handle_failure(l);
     l->failed = NULL;
 }
 
-/* Start the next rank of the first job in the queue. */
-static void launch_next(struct launcher *l)
+/* Starts the next rank of the job. */
+static void launch_next(struct launcher *l, struct job *job)
 {
-    struct job *job = l->jobs->launch;
     struct rank *r = &job->ranks[job->n_launched++];
     bool last;
     int rc;
@@ -376,7 +375,7 @@ static void launch_next(struct launcher *l)
     } else if (l->failed)
         handle_failure(l);
     else if (!l->jobs->stopping && last) {
-        job_unqueue(job);
+        job->queued = false;
         job_started(job);
     }
 }
@@ -384,10 +383,12 @@ static void launch_next(struct launcher *l)
 bool launch_some(struct launcher *l)
 {
     uint64_t begin, now;
+    struct job *job;
 
     if (!l) /* a head */
         return false;
-    if (!l->jobs->launch) {
+    job = jobs_queued(l->jobs);
+    if (!job) {
         launch_land_all(l); /* when the job was stopped during the launch */
         return false;
     }
@@ -395,9 +396,10 @@ bool launch_some(struct launcher *l)
     if (!l->jobs->at.launch_begin)
         l->jobs->at.launch_begin = begin - loop.start_ns;
     do {
-        launch_next(l);
+        launch_next(l, job);
         now = clock_ns();
-    } while (l->jobs->launch && now - begin < BUDGET_NS);
+        job = jobs_queued(l->jobs);
+    } while (job && now - begin < BUDGET_NS);
     l->jobs->at.launch_busy += now - begin;
-    return l->jobs->launch != NULL;
+    return job != NULL;
 }

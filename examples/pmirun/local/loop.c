@@ -76,7 +76,7 @@ static bool job_is_finished(struct jobs *jobs, struct output *output)
 {
     struct leftovers *left = &jobs->leftovers;
 
-    if (jobs->n_live || jobs->launch || job_end_is_pending(jobs))
+    if (jobs->n_live || jobs_queued(jobs) || job_end_is_pending(jobs))
         return false;
     if (jobs->opt->as_hydra && !jobs->stopping && output->n_streams)
         return false; /* what a rank has left behind holds its output */

@@ -6,7 +6,6 @@
 /* What each part needs of the others: INSIDE.md draws it. */
 void pmirun_init(struct pmirun *pr)
 {
-    jobs_init(&pr->jobs, &pr->opt);
     pr->jobs.pmi = &pr->pmi;
     pr->jobs.guard = &pr->guard;
     pr->jobs.folders = &pr->folders;
@@ -19,7 +18,7 @@ void pmirun_init(struct pmirun *pr)
     pr->signals.output = pr->progress.output = &pr->output;
     pr->topology.folders = &pr->folders;
     pr->detect.topology = &pr->topology;
-    pr->input.opt = pr->topology.opt = &pr->opt;
+    pr->jobs.opt = pr->input.opt = pr->topology.opt = &pr->opt;
     pr->folders.key = pr->guard.key;
     pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
     host_init(&pr->jobs, &pr->detect);

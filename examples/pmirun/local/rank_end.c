@@ -258,8 +258,6 @@ void jobs_free_ended(struct jobs *jobs)
         if (jobs->agent)
             unserve_job(job);
         *p = job->next;
-        if (!*p)
-            jobs->tail = p;
         job_release(job);
     }
 }

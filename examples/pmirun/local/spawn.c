@@ -298,7 +298,7 @@ int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_s
         job->abandoned = true; /* jobs_free_ended() frees it */
         return err;
     }
-    job_queue(job);
+    job->queued = true;
     return PMIWIRE_PENDING;
 }
 

@@ -178,7 +178,7 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
     if (status)
         refuse_job(job, status, err ? err : spawn_error(status));
     else if (!a->jobs->stopping)
-        job_queue(job);
+        job->queued = true;
     agent_begin_exchange(a, job);
 }
 

@@ -34,7 +34,7 @@ static void tell_agent(struct world *w)
     job_fields(&f, &plan, LINKS);
     msg_u32(&m, 0);
     say_msg(w, &w->peers[0], &m);
-    check(w->pr.jobs.first && w->pr.jobs.launch == w->pr.jobs.first);
+    check(w->pr.jobs.first && w->pr.jobs.first->queued);
 }
 
 void begin_agent(struct world *w, bool with_prelude)
@@ -85,10 +85,8 @@ void launch_all(struct jobs *jobs)
 {
     static int next;
 
-    while (jobs->launch) {
-        struct job *job = jobs->launch;
-
-        job_unqueue(job);
+    for (struct job *job; (job = jobs_queued(jobs));) {
+        job->queued = false;
         for (; job->n_launched < job->n_local; job->n_launched++) {
             struct rank *r = &job->ranks[job->n_launched];
 
