@@ -108,9 +108,7 @@ void fleet_shrink(struct fleet *fleet, unsigned n)
 /* ---- the child ---- */
 
 /* Negative rc: -errno of a raw system call. */
-static void fail_flight(struct flight *f, enum stage stage, long rc) __attribute__((noreturn));
-
-static void fail_flight(struct flight *f, enum stage stage, long rc)
+static _Noreturn void fail_flight(struct flight *f, enum stage stage, long rc)
 {
     f->err = (int)-rc;
     f->stage = stage;

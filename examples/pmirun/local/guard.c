@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #define NAME       "job-guard"
-#define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
+#define MAX_ROUNDS 1000 /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
 static void set_bit(struct guard *guard, pid_t pid, bool on)
@@ -149,9 +149,7 @@ static void take_name(pid_t parent)
 }
 
 /* All signals are blocked that can be. */
-static void guard_watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
-
-static void guard_watch(const struct guard *g, pid_t parent)
+static _Noreturn void guard_watch(const struct guard *g, pid_t parent)
 {
     sigset_t told;
     int sig;

@@ -25,9 +25,6 @@
 #define RETRY_NS   (500 * NS_PER_MS)
 #define FILE_READS 16 /* of a file, before others have their turn */
 
-static void on_stdin(void *of, struct source *src, uint32_t events);
-static void on_feed_room(void *of, struct source *src, uint32_t events);
-
 /* ---- to the ranks ---- */
 
 static void feed_arm(struct feed *f, bool on)

@@ -481,49 +481,6 @@ static int withdraw_pmix(struct job *job, char **why)
     return 0;
 }
 
-static void look_at_ranks(void *of);
-
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
-{
-    struct agent *agent = job->jobs->agent;
-    enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
-    struct found f = {0};
-    int status;
-
-    if (mode != MPI_PMIX)
-        note_programs(job, &f);
-    status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
-    if (status == 0)
-        status = set_mpi_vars(d, job, why);
-    if (status && job->offers_pmix)
-        status = withdraw_pmix(job, why);
-    if (status == 0)
-        status = bind_job(d->topology, job, why);
-    if (status == 0 && job->mpi == MPI_OPENMPI)
-        status = put_places(job, why);
-    if (status == 0 && job->mpi == MPI_PMIX) {
-        status = host_job(job, why);
-        if (status && job->offers_pmix)
-            status = withdraw_pmix(job, why);
-    }
-    if (status)
-        return status;
-    job->wrong_mpi = f.openmpi && (mode == MPI_PMI || (mode == MPI_OPENMPI && !f.openmpi4));
-    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
-        (job->mpi == MPI_PMI || job->offers_pmix) &&
-        (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
-        timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
-    if (agent)
-        agent_report(agent, MSG_CHOSE,
-                     &(struct report){.job = job->number,
-                                      .value = job->mpi,
-                                      .detail = job->wrong_mpi,
-                                      .text = job->mpi_reason});
-    else
-        mpi_detect_report(job);
-    return 0;
-}
-
 void mpi_detect_report(const struct job *job)
 {
     log_verbose("job %u: --mpi %s: %s", job->number, mpi_detect_name(job), job->mpi_reason);
@@ -634,4 +591,47 @@ void mpi_detect_ended(struct job *job)
 {
     if (!has_asked(job) && !job->jobs->stopping)
         warn_silent_mpi(job, "");
+}
+
+/* ---- the choice for a job ---- */
+
+int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
+{
+    struct agent *agent = job->jobs->agent;
+    enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
+    struct found f = {0};
+    int status;
+
+    if (mode != MPI_PMIX)
+        note_programs(job, &f);
+    status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
+    if (status == 0)
+        status = set_mpi_vars(d, job, why);
+    if (status && job->offers_pmix)
+        status = withdraw_pmix(job, why);
+    if (status == 0)
+        status = bind_job(d->topology, job, why);
+    if (status == 0 && job->mpi == MPI_OPENMPI)
+        status = put_places(job, why);
+    if (status == 0 && job->mpi == MPI_PMIX) {
+        status = host_job(job, why);
+        if (status && job->offers_pmix)
+            status = withdraw_pmix(job, why);
+    }
+    if (status)
+        return status;
+    job->wrong_mpi = f.openmpi && (mode == MPI_PMI || (mode == MPI_OPENMPI && !f.openmpi4));
+    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
+        (job->mpi == MPI_PMI || job->offers_pmix) &&
+        (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
+        timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
+    if (agent)
+        agent_report(agent, MSG_CHOSE,
+                     &(struct report){.job = job->number,
+                                      .value = job->mpi,
+                                      .detail = job->wrong_mpi,
+                                      .text = job->mpi_reason});
+    else
+        mpi_detect_report(job);
+    return 0;
 }

@@ -36,6 +36,9 @@
 #define SINK_HIGH      (1024u * 1024u)
 #define SINK_LOW       65536u
 
+/* bytes of each kind of output that an agent may have in flight to the head */
+#define AGENT_ROOM (256u * 1024u)
+
 /* How to write to a sink without ever waiting. */
 enum {
     HOW_PLAIN,    /* a write to a regular file never waits */
@@ -43,50 +46,6 @@ enum {
     HOW_SEND,     /* a socket */
     HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
 };
-
-/*
- * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
- * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
- */
-static void on_sink_room(void *of, struct source *src, uint32_t events);
-
-static void sink_init(struct output *o, struct sink *sk, int fd, const char *name, unsigned kinds)
-{
-    struct stat st;
-    char path[32];
-    int own;
-
-    sk->src = (struct source){on_sink_room, o, fd};
-    sk->how = HOW_POLL;
-    sk->name = name;
-    sk->kinds = kinds;
-    if (fstat(fd, &st) != 0) {
-        sk->dead = errno == EBADF; /* closed */
-        return;
-    }
-    if (S_ISSOCK(st.st_mode)) {
-        sk->how = HOW_SEND;
-    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
-        sk->how = HOW_PLAIN;
-    } else if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) { /* else a write is an error */
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        if (own >= 0) {
-            sk->src.fd = own;
-            sk->how = HOW_NONBLOCK;
-        }
-    }
-}
-
-/* bytes of each kind of output that an agent may have in flight to the head */
-#define AGENT_ROOM (256u * 1024u)
-
-void output_init(struct output *o)
-{
-    o->out.room = o->err.room = AGENT_ROOM;
-    sink_init(o, &o->out, STDOUT_FILENO, "stdout", 1);
-    sink_init(o, &o->err, STDERR_FILENO, "stderr", 2);
-}
 
 static size_t sink_waiting(const struct sink *sk)
 {
@@ -188,6 +147,51 @@ static void sink_flush(struct output *o, struct sink *sk)
     }
     if (sk->full && sink_waiting(sk) <= SINK_LOW)
         resume_streams(o, sk);
+}
+
+static void on_sink_room(void *of, struct source *src, uint32_t events)
+{
+    struct output *o = of;
+    sink_flush(o, (struct sink *)src);
+}
+
+/*
+ * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
+ * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
+ */
+static void sink_init(struct output *o, struct sink *sk, int fd, const char *name, unsigned kinds)
+{
+    struct stat st;
+    char path[32];
+    int own;
+
+    sk->src = (struct source){on_sink_room, o, fd};
+    sk->how = HOW_POLL;
+    sk->name = name;
+    sk->kinds = kinds;
+    if (fstat(fd, &st) != 0) {
+        sk->dead = errno == EBADF; /* closed */
+        return;
+    }
+    if (S_ISSOCK(st.st_mode)) {
+        sk->how = HOW_SEND;
+    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
+        sk->how = HOW_PLAIN;
+    } else if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) { /* else a write is an error */
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (own >= 0) {
+            sk->src.fd = own;
+            sk->how = HOW_NONBLOCK;
+        }
+    }
+}
+
+void output_init(struct output *o)
+{
+    o->out.room = o->err.room = AGENT_ROOM;
+    sink_init(o, &o->out, STDOUT_FILENO, "stdout", 1);
+    sink_init(o, &o->err, STDERR_FILENO, "stderr", 2);
 }
 
 void output_drop_stderr(struct output *o)
@@ -383,8 +387,31 @@ static void emit_part(struct output *o, struct stream *st)
     st->part_len = 0;
 }
 
+static void part_expired(struct output *o, struct stream *st, bool *more)
+{
+    if (!output_is_open(st) || st->part_len == 0)
+        return;
+    if (loop.now_ns - st->part_ns >= PART_NS)
+        emit_part(o, st);
+    else
+        *more = true;
+}
+
 /* Forwards unfinished lines that have waited long enough. */
-static void output_parts(void *of);
+static void output_parts(void *of)
+{
+    struct output *o = of;
+    bool more = false;
+
+    for (struct job *job = o->jobs->first; job; job = job->next) {
+        for (uint32_t i = 0; i < job->n_local; i++) {
+            part_expired(o, &job->ranks[i].out, &more);
+            part_expired(o, &job->ranks[i].err, &more);
+        }
+    }
+    if (more)
+        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
+}
 
 static void keep_part(struct output *o, struct stream *st, const char *p, size_t n)
 {
@@ -550,12 +577,6 @@ void output_end(struct output *o, struct stream *st)
     output_close(o, st);
 }
 
-static void on_sink_room(void *of, struct source *src, uint32_t events)
-{
-    struct output *o = of;
-    sink_flush(o, (struct sink *)src);
-}
-
 void output_flush(struct output *o)
 {
     if (o->out.head < o->out.len && !o->out.armed)
@@ -565,31 +586,6 @@ void output_flush(struct output *o)
     for (size_t i = 0; i < o->n_files; i++)
         if (sink_waiting(o->files[i]) > 0 && !o->files[i]->armed)
             sink_flush(o, o->files[i]);
-}
-
-static void part_expired(struct output *o, struct stream *st, bool *more)
-{
-    if (!output_is_open(st) || st->part_len == 0)
-        return;
-    if (loop.now_ns - st->part_ns >= PART_NS)
-        emit_part(o, st);
-    else
-        *more = true;
-}
-
-static void output_parts(void *of)
-{
-    struct output *o = of;
-    bool more = false;
-
-    for (struct job *job = o->jobs->first; job; job = job->next) {
-        for (uint32_t i = 0; i < job->n_local; i++) {
-            part_expired(o, &job->ranks[i].out, &more);
-            part_expired(o, &job->ranks[i].err, &more);
-        }
-    }
-    if (more)
-        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
 }
 
 bool output_pending(const struct output *o)

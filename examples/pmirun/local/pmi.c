@@ -262,39 +262,6 @@ void pmi_remove_job(struct job *job)
 
 /* ---- connections ---- */
 
-static void on_pmi_event(void *of, struct source *src, uint32_t events);
-
-struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
-{
-    struct conn *c = xzalloc(sizeof(*c));
-
-    c->src = (struct source){on_pmi_event, pmi, fd};
-    *err = loop_add(&c->src, EPOLLIN);
-    if (*err == 0) {
-        *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
-        if (*err == 0) {
-            pmi->n_conns++;
-            return c;
-        }
-        loop_del(&c->src);
-    }
-    free(c);
-    return NULL;
-}
-
-int pmi_attach(struct rank *r, int fd)
-{
-    int err;
-
-    r->conn = pmi_new_conn(r->job->jobs->pmi, fd, r->job->id, (int32_t)r->number, &err);
-    if (!r->conn) {
-        close(fd);
-        return err;
-    }
-    r->conn->rank = r;
-    return 0;
-}
-
 static void close_conn(struct pmi *pmi, struct conn *c)
 {
     if (c->src.fd < 0)
@@ -461,6 +428,37 @@ static void on_pmi_event(void *of, struct source *src, uint32_t events)
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pmi, c))
         return;
     pmi_conn_flush(pmi, c);
+}
+
+struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
+{
+    struct conn *c = xzalloc(sizeof(*c));
+
+    c->src = (struct source){on_pmi_event, pmi, fd};
+    *err = loop_add(&c->src, EPOLLIN);
+    if (*err == 0) {
+        *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
+        if (*err == 0) {
+            pmi->n_conns++;
+            return c;
+        }
+        loop_del(&c->src);
+    }
+    free(c);
+    return NULL;
+}
+
+int pmi_attach(struct rank *r, int fd)
+{
+    int err;
+
+    r->conn = pmi_new_conn(r->job->jobs->pmi, fd, r->job->id, (int32_t)r->number, &err);
+    if (!r->conn) {
+        close(fd);
+        return err;
+    }
+    r->conn->rank = r;
+    return 0;
 }
 
 void pmi_read_all(struct rank *r)

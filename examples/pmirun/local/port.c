@@ -35,29 +35,6 @@
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
-static void on_port_connection(void *of, struct source *src, uint32_t events);
-
-int port_init(struct port *port)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
-        int err = -errno;
-
-        close(fd);
-        return err;
-    }
-    port->number = ntohs(addr.sin_port);
-    port->listener = (struct source){on_port_connection, port, fd};
-    port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return loop_add(&port->listener, EPOLLIN);
-}
-
 /* ---- ids ---- */
 
 static struct rank *rank_by_token(const struct jobs *jobs, uint32_t token)
@@ -207,4 +184,25 @@ static void on_port_connection(void *of, struct source *src, uint32_t events)
         c->is_ours = is_ours;
         port->n_unknown++;
     }
+}
+
+int port_init(struct port *port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
+        int err = -errno;
+
+        close(fd);
+        return err;
+    }
+    port->number = ntohs(addr.sin_port);
+    port->listener = (struct source){on_port_connection, port, fd};
+    port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    return loop_add(&port->listener, EPOLLIN);
 }

@@ -48,9 +48,7 @@ static void print_json(const struct jobs *jobs, const struct pmiwire_stats_serve
 
 /* ---- a table ---- */
 
-static void put_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void put_line(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void put_line(const char *format, ...)
 {
     char line[512];
     va_list ap;

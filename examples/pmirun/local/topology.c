@@ -181,10 +181,7 @@ static enum answer find_topology(const struct task *task, struct found *found)
     return task->table && !make_table(topology, found) ? TOO_LARGE : FOUND;
 }
 
-static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
-    __attribute__((noreturn));
-
-static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
+static _Noreturn void run_child(const struct task *task, struct found *found, int to, pid_t parent)
 {
     const int fd = STDERR_FILENO + 1;
 
