@@ -324,11 +324,10 @@ static bool on_room_order(struct agent *a, struct msg_in *in)
 
 static bool on_input(struct agent *a, struct msg_in *in)
 {
-    size_t n;
-    const char *p = get_text(in, &n);
+    struct pmiwire_str s = get_str(in);
 
     if (!in->bad)
-        input_given(a->input, p, n);
+        input_given(a->input, s.ptr, s.len);
     return !in->bad;
 }
 
