@@ -30,7 +30,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -205,8 +204,6 @@ void guard_end(struct guard *g)
     pid_t pid = g->pid;
 
     g->pid = 0;
-    if (!pid || kill(pid, SIGKILL) != 0)
-        return;
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (pid)
+        kill_child(pid);
 }

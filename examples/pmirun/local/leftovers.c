@@ -11,6 +11,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
@@ -18,24 +19,13 @@
 
 void leftovers_note_inherited(struct leftovers *l)
 {
-    char path[64];
-    FILE *f;
-    int pid;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    f = fopen(path, "re");
-    while (f && fscanf(f, "%d", &pid) == 1) {
-        l->inherited = xrealloc(l->inherited, (l->n_inherited + 1) * sizeof(pid_t));
-        l->inherited[l->n_inherited++] = pid;
-    }
-    if (f)
-        fclose(f);
+    l->inherited = children_of(getpid());
 }
 
 static bool is_inherited(const struct leftovers *leftovers, pid_t pid)
 {
-    for (size_t i = 0; i < leftovers->n_inherited; i++)
-        if (leftovers->inherited[i] == pid)
+    for (const pid_t *p = leftovers->inherited; p && *p; p++)
+        if (*p == pid)
             return true;
     return false;
 }
@@ -58,14 +48,12 @@ static void say_ended(struct leftovers *l, int pid)
 
 bool leftovers_signal(struct jobs *jobs, int sig)
 {
-    char path[64];
+    pid_t *children = children_of(getpid());
     bool found = false;
-    FILE *f;
-    int pid;
 
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    f = fopen(path, "re");
-    while (f && fscanf(f, "%d", &pid) == 1) {
+    for (const pid_t *p = children; *p; p++) {
+        const pid_t pid = *p;
+
         if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) || rank_by_pid(pid))
             continue;
         found = true;
@@ -77,8 +65,7 @@ bool leftovers_signal(struct jobs *jobs, int sig)
         if (sig == SIGTERM)
             kill(pid, SIGCONT);
     }
-    if (f)
-        fclose(f);
+    free(children);
     return found;
 }
 

@@ -13,8 +13,7 @@
 struct jobs;
 
 struct leftovers {
-    pid_t *inherited; /* children of this process before main(): not pmirun's */
-    size_t n_inherited;
+    pid_t *inherited;    /* children of this process before main(): not pmirun's; then a 0 */
     uint32_t n_serving;  /* ranks that they have outlived and whose connection they use */
     uint32_t n_said;     /* lines about those that were ended */
     struct timer filter; /* until then they may end by themselves; not set: ranks still run */

@@ -26,13 +26,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LIST_BYTES (256u << 10) /* of a list of libraries, at most */
@@ -160,43 +157,19 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* Reads to the end, and adds a NUL. False: too late, or too many bytes. */
-static bool read_list(int fd, char *text, size_t cap, uint64_t end)
-{
-    size_t len = 0;
-
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        uint64_t now = clock_ns();
-        ssize_t n;
-
-        if (now >= end || len == cap - 1)
-            return false;
-        if (poll(&p, 1, (int)((end - now) / NS_PER_MS) + 1) <= 0)
-            continue;
-        n = read(fd, text + len, cap - 1 - len);
-        if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            text[len] = '\0';
-            return n == 0;
-        }
-        len += n > 0 ? (size_t)n : 0;
-    }
-}
-
 /* All libraries of the program. */
 static void note_list(const struct app *app, char *interp, struct found *f)
 {
-    char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
+    char *text = xzalloc(LIST_BYTES), *save = NULL;
     pid_t pid = 0;
     int fd = -1, rc = start_list(app, interp, &pid, &fd);
 
     if (rc == 0) {
-        bool all = read_list(fd, text, LIST_BYTES, f->end_ns);
+        const ssize_t n = read_until(fd, text, LIST_BYTES - 1, f->end_ns);
+        const bool all = n >= 0 && n < (ssize_t)LIST_BYTES - 1;
 
         close(fd);
-        if (kill(pid, SIGKILL) == 0) /* it has ended, or is to end */
-            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        kill_child(pid); /* it has ended, or is to end */
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);
@@ -520,20 +493,16 @@ static const char *find_mapped_mpi(pid_t pid)
 static const char *mapped_below(pid_t pid, unsigned *n)
 {
     const char *found;
-    char path[64];
-    FILE *f;
-    int child;
+    pid_t *children;
 
     if (*n == 0)
         return NULL;
     --*n;
     found = find_mapped_mpi(pid);
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    f = found ? NULL : fopen(path, "re");
-    while (f && !found && fscanf(f, "%d", &child) == 1)
-        found = mapped_below(child, n);
-    if (f)
-        fclose(f);
+    children = children_of(pid);
+    for (const pid_t *child = children; *child && !found; child++)
+        found = mapped_below(*child, n);
+    free(children);
     return found;
 }
 

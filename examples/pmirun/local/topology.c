@@ -20,26 +20,23 @@
 #include "topology.h"
 
 #include "folder.h"
-#include "folder.h"
 #include "job.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <hwloc.h>
 
 #define LIBRARY "libhwloc.so.15"
-#define FIND_S  10
+#define FIND_S  10u
 
 extern char **environ;
 
@@ -200,8 +197,11 @@ static _Noreturn void run_child(const struct task *task, struct found *found, in
 
 static const char no_file[] = "its file cannot be written";
 
-/* Set beside HWLOC_XMLFILE. */
-static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
+/* The first has the file; the others are "1". */
+static const char *const hwloc_vars[] = {"HWLOC_XMLFILE", "HWLOC_THISSYSTEM",
+                                         "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
+
+#define N_HWLOC_VARS (sizeof(hwloc_vars) / sizeof(hwloc_vars[0]))
 
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
 static const char *await_child(const struct found *found, pid_t pid, int from)
@@ -213,19 +213,11 @@ static const char *await_child(const struct found *found, pid_t pid, int from)
         [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
         [TOO_LARGE] = "it has more than 8192 processors",
     };
-    struct pollfd ready = {.fd = from, .events = POLLIN};
-    ssize_t n = 0;
     char byte;
-    int rc;
+    const ssize_t n = read_until(from, &byte, 1, clock_ns() + FIND_S * NS_PER_S);
 
-    while ((rc = poll(&ready, 1, FIND_S * 1000)) < 0 && errno == EINTR)
-        ;
-    if (rc > 0)
-        n = read(from, &byte, 1);
-    if (kill(pid, SIGKILL) == 0)
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    return rc == 0  ? "hwloc has not found it within 10 s"
+    kill_child(pid);
+    return n < 0    ? "hwloc has not found it within 10 s"
            : n == 1 ? why[found->answer]
                     : "hwloc has crashed";
 }
@@ -321,25 +313,15 @@ void topology_vars(struct topology *t, struct job *job)
     if (job->n_local < 2 && !t->tried) /* a lone rank finds it sooner by itself */
         return;
     file = topology_file(t);
-    if (!file)
-        return;
-    job_var(job, xprintf("HWLOC_XMLFILE=%s", file));
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-        job_var(job, xprintf("%s=1", flags[i]));
+    for (size_t i = 0; file && i < N_HWLOC_VARS; i++)
+        job_var(job, xprintf("%s=%s", hwloc_vars[i], i == 0 ? file : "1"));
 }
 
 void topology_use(const struct topology *t, bool use)
 {
-    if (!t->file)
-        return;
-    if (use)
-        setenv("HWLOC_XMLFILE", t->file, 1);
-    else
-        unsetenv("HWLOC_XMLFILE");
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+    for (size_t i = 0; t->file && i < N_HWLOC_VARS; i++)
         if (use)
-            setenv(flags[i], "1", 1);
+            setenv(hwloc_vars[i], i == 0 ? t->file : "1", 1);
         else
-            unsetenv(flags[i]);
-    }
+            unsetenv(hwloc_vars[i]);
 }

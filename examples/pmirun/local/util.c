@@ -10,11 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,6 +180,58 @@ uint32_t hash_text(const char *text)
         hash = (hash ^ (unsigned char)*text) * 16777619u;
     return hash;
 }
+
+/* ---- other processes ---- */
+
+pid_t *children_of(pid_t pid)
+{
+    pid_t *pids = xzalloc(sizeof(*pids));
+    char path[64];
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pids[n]) == 1) {
+        pids = xrealloc(pids, (++n + 1) * sizeof(*pids));
+        pids[n] = 0;
+    }
+    if (f)
+        fclose(f);
+    return pids;
+}
+
+void kill_child(pid_t pid)
+{
+    if (kill(pid, SIGKILL) == 0)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+ssize_t read_until(int fd, void *p, size_t n, uint64_t end_ns)
+{
+    size_t len = 0;
+
+    while (len < n) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        const uint64_t now = clock_ns();
+        ssize_t got;
+
+        if (now >= end_ns)
+            return -1;
+        if (poll(&ready, 1, (int)((end_ns - now) / NS_PER_MS) + 1) <= 0)
+            continue;
+        got = read(fd, (char *)p + len, n - len);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        len += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)len;
+}
+
+/* ---- messages ---- */
 
 struct messages messages;
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
@@ -43,6 +44,12 @@ void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3
 /* Opens those of 0, 1 and 2 that are closed, or our own descriptors would get these numbers: for
  * reading alone, so that a write there is an error and not lost. False: errno. */
 bool open_standard(void);
+
+/* A process's children, a 0 behind them; to be freed. None if the kernel does not list them. */
+pid_t *children_of(pid_t pid);
+void kill_child(pid_t pid); /* ends and reaps it */
+/* Reads n bytes, or to the end, until the time end_ns. How many; -1: an error, or too late. */
+ssize_t read_until(int fd, void *p, size_t n, uint64_t end_ns);
 
 /* Where messages go, in turn with the ranks' lines. */
 struct messages {
