@@ -289,30 +289,30 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
     return rc;
 }
 
-static uint32_t *number_procs(const struct app *apps, uint32_t n_apps)
+/* What the host needs to know of any job. app_procs is to be freed. */
+static struct pmix_host_job describe_job(const struct job *job)
 {
-    uint32_t *procs = xrealloc(NULL, (n_apps + 1) * sizeof(*procs));
+    uint32_t *app_procs = xrealloc(NULL, job->n_apps * sizeof(*app_procs)), n_ranks = 0;
 
-    for (uint32_t i = 0; i < n_apps; i++)
-        procs[i] = apps[i].n_procs;
-    return procs;
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        n_ranks += app_procs[i] = job->apps[i].n_procs;
+    return (struct pmix_host_job){.number = job->number,
+                                  .nspace = job->kvsname,
+                                  .n_ranks = n_ranks,
+                                  .node_of = job->node_of,
+                                  .n_apps = job->n_apps,
+                                  .app_procs = app_procs,
+                                  .parent = job->spawner,
+                                  .parent_rank = job->spawner_rank,
+                                  .universe = n_ranks};
 }
 
 int host_job(struct job *job, char **why)
 {
-    uint32_t *app_procs = number_procs(job->apps, job->n_apps);
-    struct pmix_host_job j = {.number = job->number,
-                              .nspace = job->kvsname,
-                              .n_ranks = job->n_ranks,
-                              .node_of = job->node_of,
-                              .n_apps = job->n_apps,
-                              .app_procs = app_procs,
-                              .parent = job->spawner,
-                              .parent_rank = job->spawner_rank,
-                              .n_before = job_others(job),
-                              .universe = job->n_ranks};
+    struct pmix_host_job j = describe_job(job);
     int rc, err;
 
+    j.n_before = job_others(job);
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
     /* libpmix needs a descriptor for each client; without one a client would hang */
@@ -329,24 +329,16 @@ int host_job(struct job *job, char **why)
     if (rc == 0)
         rc = announce_job(job, &j, why);
     note_known(job->number);
-    free(app_procs);
+    free((void *)(uintptr_t)j.app_procs);
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
-bool host_space(const struct job_plan *plan)
+bool host_space(const struct job *plan)
 {
-    uint32_t *app_procs = number_procs(plan->apps, plan->n_apps);
-    struct pmix_host_job j = {.number = plan->number,
-                              .nspace = plan->kvsname,
-                              .node_of = plan->node_of,
-                              .n_apps = plan->n_apps,
-                              .app_procs = app_procs,
-                              .parent = plan->spawner};
+    struct pmix_host_job j = describe_job(plan);
     const bool ok = !host_knows(j.number);
     char **vars = NULL, *why = NULL;
 
-    for (uint32_t i = 0; i < plan->n_apps; i++)
-        j.universe = j.n_ranks += app_procs[i];
     if (ok)
         note_known(j.number);
     if (ok && host_create() == 0 && host_enter()) {
@@ -355,7 +347,7 @@ bool host_space(const struct job_plan *plan)
                         why ? why : "out of memory", j.nspace);
         host_leave();
     }
-    free(app_procs);
+    free((void *)(uintptr_t)j.app_procs);
     free(why);
     return ok;
 }

@@ -16,7 +16,6 @@
 #include <pmix_host.h>
 
 struct job;
-struct job_plan;
 struct jobs;
 struct mpi_detect;
 struct rank;
@@ -32,7 +31,7 @@ bool host_available(const char **why);
 int host_job(struct job *job, char **why);
 void host_job_over(uint32_t number);
 /* An agent: a job without a rank here begins. False: its number is invalid. */
-bool host_space(const struct job_plan *plan);
+bool host_space(const struct job *plan);
 /* An agent: has the head announced this job, with ranks here or without? */
 bool host_knows(uint32_t number);
 

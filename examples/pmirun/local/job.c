@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Unique among jobs, later ones too, and of characters that every peer can carry. */
-static void make_kvsname(struct job *job)
+static char *new_kvsname(uint32_t number)
 {
     char host[33];
     size_t n = 0;
@@ -26,8 +26,8 @@ static void make_kvsname(struct job *job)
             *c == '-' || *c == '.')
             host[n++] = *c;
     host[n] = '\0';
-    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(),
-             job->number, random_u32(), random_u32(), n ? host : "node");
+    return xprintf("kvs_%d_%u_%08x%08x_%s", (int)getpid(), number, random_u32(), random_u32(),
+                   n ? host : "node");
 }
 
 /* Is this rank in `ranks`? An agent has only its own there. */
@@ -95,6 +95,7 @@ void job_free(struct job *job)
     free(job->mpi_reason);
     if (job->spawned) /* else they belong to the command line, or live as long as it */
         apps_free(job->apps, job->n_apps);
+    free(job->kvsname);
     free(job->spawner);
     free(job->node_of);
     free(job->seats);
@@ -113,25 +114,20 @@ void job_var(struct job *job, char *owned)
     job->vars[n + 1] = NULL;
 }
 
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan)
+struct job *job_create(struct jobs *jobs, const struct job *plan)
 {
-    struct job *job = xzalloc(sizeof(*job)), **last = &jobs->first;
+    struct job *job = xrealloc(NULL, sizeof(*job)), **last = &jobs->first;
 
-    for (uint32_t i = 0; i < plan->n_apps; i++)
-        job->n_ranks += plan->apps[i].n_procs;
+    *job = *plan;
     job->jobs = jobs;
-    job->number = plan->kvsname ? plan->number : jobs->n_jobs;
-    job->apps = plan->apps;
-    job->n_apps = plan->n_apps;
-    job->spawned = plan->spawner != NULL;
-    job->spawner = plan->spawner ? xprintf("%s", plan->spawner) : NULL;
-    job->spawner_rank = plan->spawner_rank;
-    job->node_of = plan->node_of;
-    job->mpi = plan->mpi;
-    if (plan->kvsname)
-        snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
-    else
-        make_kvsname(job);
+    job->spawned = job->spawner != NULL;
+    if (!job->kvsname) {
+        job->number = jobs->n_jobs;
+        job->kvsname = new_kvsname(job->number);
+    }
+    job->n_ranks = 0;
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        job->n_ranks += job->apps[i].n_procs;
     make_ranks(job);
     jobs->n_jobs = job->number + 1;
     jobs->n_ranks += job->n_local;
@@ -143,9 +139,9 @@ struct job *job_create(struct jobs *jobs, const struct job_plan *plan)
 
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of)
 {
-    return job_create(jobs, &(struct job_plan){.apps = jobs->opt->apps,
-                                               .n_apps = jobs->opt->n_apps,
-                                               .node_of = node_of});
+    return job_create(
+        jobs,
+        &(struct job){.apps = jobs->opt->apps, .n_apps = jobs->opt->n_apps, .node_of = node_of});
 }
 
 struct job *job_by_number(const struct jobs *jobs, uint32_t number)

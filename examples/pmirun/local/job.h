@@ -57,29 +57,33 @@ struct rank {
 
 /* A job: a key-value space and the processes that share it. */
 struct job {
+    /* The description, the same on all nodes. */
+    uint32_t number; /* ours, 0 for the command line's */
+    char *kvsname;
+    char *spawner;         /* kvsname of the job that spawned this one; NULL: none */
+    uint32_t spawner_rank; /* that asked */
+    struct app *apps;
+    uint32_t n_apps;
+    uint32_t *node_of; /* by rank; NULL: all are here */
+    enum mpi_mode mpi; /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
+    uint32_t n_ranks;  /* its size */
+
     struct jobs *jobs;             /* of which it is one */
     struct pmiwire_server *server; /* that serves its ranks; NULL: a head, whose agents do */
     uint32_t id;                   /* the server's number */
-    uint32_t number;               /* ours, 0 for the command line's */
-    char kvsname[128];
-    uint32_t n_ranks;            /* its size */
-    uint32_t n_local;            /* entries of `ranks`: all ranks, or an agent's own */
-    uint32_t n_launched, n_live; /* of those */
-    uint32_t *node_of;           /* by rank; NULL: all are here */
-    uint32_t n_launching;        /* head: agents that have not started all of theirs */
-    uint32_t n_members;          /* head: agents with ranks of it */
-    uint32_t n_gave_up;          /* those of them that report its failure */
-    bool abandoned;              /* a failed spawn: the ends of its ranks do not count */
-    bool spawn_done;             /* its spawner is to get the answer, as spawn_err: 0 or -errno */
+    uint32_t n_local;              /* entries of `ranks`: all ranks, or an agent's own */
+    uint32_t n_launched, n_live;   /* of those */
+    uint32_t n_launching;          /* head: agents that have not started all of theirs */
+    uint32_t n_members;            /* head: agents with ranks of it */
+    uint32_t n_gave_up;            /* those of them that report its failure */
+    bool abandoned;                /* a failed spawn: the ends of its ranks do not count */
+    bool spawn_done;               /* its spawner is to get the answer, as spawn_err: 0 or -errno */
     int spawn_err;
     bool ended; /* no rank of it is left here */
     bool over;  /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
     uint32_t spawn_node;    /* head: of the rank that asked */
-    char *spawner;          /* kvsname of the job that spawned this one */
-    uint32_t spawner_rank;  /* that asked */
-    enum mpi_mode mpi;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
     char *mpi_reason;       /* the reason, a sentence; NULL: not chosen yet */
     bool wrong_mpi;         /* it needs another mode than --mpi has asked for */
     bool offers_pmix;       /* MPI_PMIX because nothing proves which MPI its programs use */
@@ -91,23 +95,9 @@ struct job {
     struct early *early;    /* the pairs that its ranks find before they put; NULL: none */
     struct table *table;    /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather;  /* its Allgathers; NULL: none yet */
-    struct app *apps;
-    uint32_t n_apps;
     struct rank *ranks;
     bool queued; /* it has processes to start; jobs have their turn one by one */
     struct job *next;
-};
-
-/* The parameters of job_create(). */
-struct job_plan {
-    struct app *apps;
-    uint32_t n_apps;
-    char *spawner; /* kvsname of the job that spawned it; NULL: none */
-    uint32_t spawner_rank;
-    char *kvsname;     /* NULL: a new one */
-    uint32_t number;   /* when a kvsname is given */
-    uint32_t *node_of; /* by rank, becomes the job's; NULL: all here */
-    enum mpi_mode mpi; /* MPI_AUTO: to be chosen */
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
@@ -167,8 +157,9 @@ struct jobs {
     struct leftovers leftovers;
 };
 
-/* Takes plan->node_of, and a spawned job's programs. */
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan);
+/* Takes all of the plan, but the programs of the command line. kvsname NULL: a new one, and the next
+ * number. */
+struct job *job_create(struct jobs *jobs, const struct job *plan);
 /* The command line's. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
 struct job *job_by_number(const struct jobs *jobs, uint32_t number);

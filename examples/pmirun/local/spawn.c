@@ -216,12 +216,13 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
                          int *err)
 {
     struct jobs *jobs = by->job->jobs;
-    struct job_plan plan = {.apps = apps,
-                            .n_apps = n_apps,
-                            .spawner = by->job->kvsname,
-                            .spawner_rank = by->number,
-                            /* who asks by PMI may have PMIx too */
-                            .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
+    struct job plan = {.apps = apps,
+                       .n_apps = n_apps,
+                       .spawner_rank = by->number,
+                       /* who asks by PMI may have PMIx too */
+                       .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO,
+                       .spawn_token = token,
+                       .spawn_node = by->node};
     struct job *job;
     uint64_t n = 0;
     bool bad = false;
@@ -249,9 +250,8 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
         apps_free(apps, n_apps);
         return NULL;
     }
+    plan.spawner = xprintf("%s", by->job->kvsname);
     job = job_create(jobs, &plan);
-    job->spawn_token = token;
-    job->spawn_node = by->node;
     log_verbose("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks,
                 by->job->number, by->number);
     return job;

@@ -188,19 +188,11 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
 {
     const uint32_t n_nodes = h->jobs->opt->n_nodes;
     bool *has;
-    struct job_plan plan = {.apps = job->apps,
-                            .n_apps = job->n_apps,
-                            .spawner = job->spawner,
-                            .spawner_rank = job->spawner_rank,
-                            .kvsname = job->kvsname,
-                            .number = job->number,
-                            .node_of = job->node_of,
-                            .mpi = job->mpi};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
 
     msg_begin(&m, MSG_JOB);
-    job_fields(&f, &plan, n_nodes);
+    job_fields(&f, job, n_nodes);
     if (preputs)
         msg_bytes(&m, preputs->p, preputs->left);
     else

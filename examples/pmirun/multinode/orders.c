@@ -141,20 +141,22 @@ static void refuse_job(struct job *job, int status, int err)
         job_stop(job->jobs, status);
 }
 
-static void free_plan(const struct job_plan *plan)
+static void free_plan(const struct job *plan)
 {
     apps_free(plan->apps, plan->n_apps);
     free(plan->node_of);
+    free(plan->kvsname);
+    free(plan->spawner);
 }
 
 /* Begins a job; its pairs follow in the message. */
-static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_in *in)
+static void begin_job(struct agent *a, const struct job *plan, struct msg_in *in)
 {
     struct job *job;
     char *why;
     int err, status;
 
-    job = job_create(a->jobs, plan); /* takes node_of */
+    job = job_create(a->jobs, plan);
     err = pmi_add_job(a->jobs->pmi, job);
     if (err)
         log_message("cannot serve the job: %s", any_strerror(err));
@@ -183,7 +185,7 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
 }
 
 /* Has it a rank here? */
-static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
+static bool plan_is_ours(const struct agent *a, const struct job *plan)
 {
     const uint64_t n_ranks = apps_n_ranks(plan->apps, plan->n_apps);
 
@@ -194,9 +196,9 @@ static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
 }
 
 /* A job that has no rank here, but that PMIx clients may name. */
-static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
+static bool announce_elsewhere(struct agent *a, const struct job *plan)
 {
-    if (!plan->kvsname[0] || strlen(plan->kvsname) >= sizeof(a->jobs->first->kvsname) ||
+    if (!plan->kvsname[0] || strlen(plan->kvsname) >= PMIWIRE_DEFAULT_KVSNAME_MAX ||
         !host_space(plan))
         return false;
     /* the head answers the spawner after this */
@@ -208,7 +210,7 @@ static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
 /* All but the first job have been spawned, and their numbers grow. */
 static bool on_job_order(struct agent *a, struct msg_in *in)
 {
-    struct job_plan plan = {0};
+    struct job plan = {0};
     struct msg_fields f = {.in = in};
     bool ok, ours;
 
@@ -224,8 +226,6 @@ static bool on_job_order(struct agent *a, struct msg_in *in)
         ok = ok && announce_elsewhere(a, &plan);
     if (!ours)
         free_plan(&plan);
-    free(plan.kvsname);
-    free(plan.spawner);
     return ok && !in->bad;
 }
 

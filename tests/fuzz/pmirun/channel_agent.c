@@ -16,7 +16,7 @@ static void tell_agent(struct world *w)
     struct options opt = {.universe_size = 8, .shm_max_bytes = 1u << 20};
     struct setup setup = {.opt = &opt, .cwd = slash};
     struct app app = {.n_procs = 4, .argv = argv};
-    struct job_plan plan = {.apps = &app, .n_apps = 1, .kvsname = kvsname, .node_of = node_of};
+    struct job plan = {.apps = &app, .n_apps = 1, .kvsname = kvsname, .node_of = node_of};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
 

@@ -40,7 +40,7 @@ static void ready(struct world *w, int i)
 void begin_head(struct world *w, bool with_prelude)
 {
     struct pmirun *pr = &w->pr;
-    struct job_plan plan = {.n_apps = 1};
+    struct job plan = {.n_apps = 1};
 
     pr->jobs.head = pr->input.head = &w->head;
     pr->timeline.of_nodes = true;
