@@ -99,6 +99,15 @@ static uint32_t take_count(const char **p)
     return read_number(p, MAX_PROCS, &v) ? v : 0;
 }
 
+/* A host and its number of slots; `count` may be NULL: there is none. */
+static char *add_counted(struct allocation *a, const char *host, const char *count)
+{
+    const uint32_t slots = count ? take_count(&count) : 0;
+
+    return !slots || *count ? xprintf("\"%.255s\" has no number of slots", host)
+                            : host_add(a, host, strlen(host), slots);
+}
+
 /* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */
 
 static char *expand_name(struct allocation *a, char *name, size_t len, const char *p,
@@ -252,13 +261,8 @@ static char *find_pairs(struct allocation *a, const char *text)
 {
     char *copy = xprintf("%s", text), *save = NULL, *why = NULL;
 
-    for (char *h = strtok_r(copy, " ", &save); h && !why; h = strtok_r(NULL, " ", &save)) {
-        const char *count = strtok_r(NULL, " ", &save), *end = count ? count : "";
-        const uint32_t slots = take_count(&end);
-
-        why = !slots || *end ? xprintf("\"%.255s\" has no number of slots", h)
-                             : host_add(a, h, strlen(h), slots);
-    }
+    for (char *h = strtok_r(copy, " ", &save); h && !why; h = strtok_r(NULL, " ", &save))
+        why = add_counted(a, h, strtok_r(NULL, " ", &save));
     free(copy);
     return refusal_text(why, a->variable, text);
 }
@@ -284,18 +288,13 @@ static FILE *open_file(const char *path)
 static char *allocation_add_line(struct allocation *a, char *line, bool with_slots)
 {
     char *save = NULL, *host = strtok_r(line, " \t\r\n", &save);
-    const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL, *end = count;
-    uint32_t slots = 1;
+    const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL;
 
     if (!host)
         return NULL;
-    if (!with_slots && count)
-        return xprintf("more than one word");
     if (with_slots)
-        slots = count ? take_count(&end) : 0;
-    if (!slots || (with_slots && *end))
-        return xprintf("\"%.255s\" has no number of slots", host);
-    return host_add(a, host, strlen(host), slots);
+        return add_counted(a, host, count);
+    return count ? xprintf("more than one word") : host_add(a, host, strlen(host), 1);
 }
 
 static char *find_file(struct allocation *a, const char *path, bool with_slots)
