@@ -123,54 +123,23 @@ void launch_land_all(struct launcher *l)
 
 /* ---- one rank ---- */
 
-struct ends {
-    int pmi, out, err; /* ours */
-};
-
-/* Moves a channel's child end to its slot. 0 or -errno. */
-static int move_to_slot(int fd, int slot)
-{
-    int rc = dup3(fd, slot, O_CLOEXEC) < 0 ? -errno : 0;
-
-    close(fd);
-    return rc;
-}
-
-static int make_pipe(int *ours, int slot)
-{
-    int p[2];
-
-    if (pipe2(p, O_CLOEXEC) != 0)
-        return -errno;
-    *ours = p[0];
-    return move_to_slot(p[1], slot);
-}
-
-/* Makes a rank's channels, the child's ends in their slots. */
-static int make_ends(struct flight *f, struct ends *e)
+/* Makes a rank's channels: our ends, by slot, and the child's ends in their slots. 0 or -errno. */
+static int make_channels(struct flight *f, int ours[SLOT_IN])
 {
     int p[2], rc = 0;
 
-    *e = (struct ends){-1, -1, -1};
-    if (!f->use_port) {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
+    for (int slot = SLOT_PMI; slot < SLOT_IN; slot++)
+        ours[slot] = -1;
+    for (int slot = f->use_port ? SLOT_OUT : SLOT_PMI; slot < SLOT_IN && rc == 0; slot++) {
+        if ((slot == SLOT_PMI ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p)
+                              : pipe2(p, O_CLOEXEC)) != 0)
             return -errno;
-        e->pmi = p[0];
-        rc = move_to_slot(p[1], f->fd + SLOT_PMI);
+        ours[slot] = p[0];
+        if (dup3(p[1], f->fd + slot, O_CLOEXEC) < 0)
+            rc = -errno;
+        close(p[1]);
     }
-    if (rc == 0)
-        rc = make_pipe(&e->out, f->fd + SLOT_OUT);
-    return rc ? rc : make_pipe(&e->err, f->fd + SLOT_ERR);
-}
-
-static void close_ends(const struct ends *e)
-{
-    if (e->pmi >= 0)
-        close(e->pmi);
-    if (e->out >= 0)
-        close(e->out);
-    if (e->err >= 0)
-        close(e->err);
+    return rc;
 }
 
 static bool prepare_stdin(struct launcher *l, const struct flight *f, const struct rank *r)
@@ -199,13 +168,13 @@ static struct flight *next_flight(struct launcher *l)
 }
 
 /* Makes the process. Its pid, or -errno; then nothing is left of it. */
-static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, struct ends *e)
+static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, int ours[SLOT_IN])
 {
     pid_t pid;
     int rc;
 
     f->use_port = l->jobs->opt->use_port;
-    rc = make_ends(f, e);
+    rc = make_channels(f, ours);
     if (rc == 0 && f->use_port)
         port_assign(l->jobs, r);
     if (rc == 0) {
@@ -221,7 +190,9 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, st
         rc = pid;
     }
     flight_land(f);
-    close_ends(e);
+    for (int slot = SLOT_PMI; slot < SLOT_IN; slot++)
+        if (ours[slot] >= 0)
+            close(ours[slot]);
     return rc;
 }
 
@@ -229,8 +200,8 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, st
 static int launch_rank(struct launcher *l, struct rank *r)
 {
     struct flight *f = next_flight(l);
-    struct ends e;
-    const pid_t pid = start_rank(l, f, r, &e);
+    int ours[SLOT_IN];
+    const pid_t pid = start_rank(l, f, r, ours);
 
     if (pid < 0)
         return pid;
@@ -243,9 +214,9 @@ static int launch_rank(struct launcher *l, struct rank *r)
     *rank_slot(pid) = r;
     if (!output_begin(l->output, r))
         job_stop(l->jobs, STATUS_OUTPUT);
-    if (output_attach(l->output, &r->out, e.out) != 0 ||
-        output_attach(l->output, &r->err, e.err) != 0 ||
-        (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
+    if (output_attach(l->output, &r->out, ours[SLOT_OUT]) != 0 ||
+        output_attach(l->output, &r->err, ours[SLOT_ERR]) != 0 ||
+        (ours[SLOT_PMI] >= 0 && pmi_attach(r, ours[SLOT_PMI]) != 0)) {
         log_message("out of memory or descriptors: stopping the job");
         job_stop(l->jobs, STATUS_RESOURCES);
     }
