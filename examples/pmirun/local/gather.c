@@ -162,22 +162,13 @@ static int add_all(struct job *job, const void *block, size_t bytes)
 static void gather_advertise(struct job *job)
 {
     struct gather *g = job->gather;
-    char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
-    ssize_t n;
-    int rc;
 
-    if (!g->array)
+    if (!g->array || shmht_array_share(g->array, &desc) < 0)
         return;
-    rc = shmht_array_share(g->array, &desc);
-    n = rc < 0 ? rc : shmht_desc_format(&desc, text, sizeof(text));
-    if (n < 0)
-        return;
-    memcpy(g->name, desc.name, sizeof(desc.name));
     g->n_arrays++;
     g->advertised = true;
-    pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_ARRAY,
-                             (struct pmiwire_str){text, (size_t)n});
+    (void)shared_advertise(job, PMIWIRE_EXT_ARRAY, &desc, g->name);
 }
 
 int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,

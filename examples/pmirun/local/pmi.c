@@ -217,6 +217,7 @@ static uint32_t *number_apps(const struct job *job)
 
 int pmi_add_job(struct pmi *pmi, struct job *job)
 {
+    static const uint16_t fields[] = {PMIWIRE_EXT_SERVER, PMIWIRE_EXT_EXCHANGE, PMIWIRE_EXT_BYTES};
     const struct jobs *jobs = pmi->jobs;
     uint32_t *appnum = number_apps(job);
     struct pmiwire_job_opts opts = {.size = sizeof(opts)};
@@ -237,12 +238,8 @@ int pmi_add_job(struct pmi *pmi, struct job *job)
     if (rc != 0)
         return rc;
     job->server = pmi->server;
-    rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
-    if (rc == 0)
-        rc =
-            pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
-    if (rc == 0)
-        rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && rc == 0; i++)
+        rc = pmiwire_server_advertise(pmi->server, job->id, fields[i], pmiwire_strz("1"));
     if (rc != 0) {
         pmiwire_server_job_remove(pmi->server, job->id);
         return rc;

@@ -50,21 +50,16 @@ static void table_free(struct table *t)
     free(t);
 }
 
-/* The table's place, in words for its readers. */
-static int table_advertise(const struct job *job, struct table *t)
+int shared_advertise(const struct job *job, uint16_t field, const struct shmht_desc *desc,
+                     char name[SHMHT_MAX_NAME_BYTES])
 {
     char text[SHMHT_DESC_TEXT_BYTES];
-    struct shmht_desc desc;
-    ssize_t n;
-    int rc = shmht_writer_share(t->writer, &desc);
+    ssize_t n = shmht_desc_format(desc, text, sizeof(text));
 
-    if (rc < 0)
-        return rc;
-    n = shmht_desc_format(&desc, text, sizeof(text));
     if (n < 0)
         return (int)n;
-    memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE,
+    memcpy(name, desc->name, SHMHT_MAX_NAME_BYTES);
+    return pmiwire_server_advertise(job->server, job->id, field,
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -83,6 +78,7 @@ void table_create(struct job *job)
     const struct options *opt = job->jobs->opt;
     struct shmht_writer_opts opts = {.size = sizeof(opts)};
     char name[SHMHT_MAX_NAME_BYTES];
+    struct shmht_desc desc;
     struct table *t;
     int rc = 0;
 
@@ -100,7 +96,9 @@ void table_create(struct job *job)
     if (rc == 0)
         rc = shmht_writer_create(&opts, &t->writer, NULL);
     if (rc == 0)
-        rc = table_advertise(job, t);
+        rc = shmht_writer_share(t->writer, &desc);
+    if (rc >= 0)
+        rc = shared_advertise(job, PMIWIRE_EXT_TABLE, &desc, t->name);
     if (rc != 0) {
         log_message("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         table_free(t);

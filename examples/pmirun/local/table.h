@@ -14,6 +14,10 @@ struct job;
 /* --pmi-port, where no descriptor can be handed over: a new name in our folder, which its removal
  * takes along (folder.h). 0 or -errno. */
 int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES]);
+/* Tells clients by a field where shared memory is; `name` gets its name, if it has one. 0 or an
+ * error. */
+int shared_advertise(const struct job *job, uint16_t field, const struct shmht_desc *desc,
+                     char name[SHMHT_MAX_NAME_BYTES]);
 const char *table_why(int rc);      /* an error of libshmht's or the system's */
 void table_create(struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
