@@ -55,6 +55,7 @@ void bind_free(struct binding *b)
     }
     free(b->sets);
     free(b->vars);
+    free(b->cpusets);
     free(b->localities);
     free(b);
 }
@@ -66,6 +67,7 @@ static struct binding *make_binding(uint32_t n)
     b->n = n;
     b->sets = xzalloc(n * sizeof(*b->sets));
     b->vars = xzalloc(n * sizeof(*b->vars));
+    b->cpusets = xzalloc(n * sizeof(*b->cpusets));
     b->localities = xzalloc(n * sizeof(*b->localities));
     return b;
 }
@@ -253,6 +255,7 @@ static int describe_binding(const struct topology *topology, const struct job *j
         if (!cpus)
             return STATUS_RESOURCES;
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
+        b->cpusets[i] = b->vars[i] + strlen(VARIABLE);
         if (t && job->mpi != MPI_PMI)
             b->localities[i] = place_locality(t, &b->sets[i]);
         if (t && job->jobs->opt->report_bindings)

@@ -37,23 +37,13 @@
 #define MAX_ROUNDS 1000 /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
-static void set_bit(struct guard *guard, pid_t pid, bool on)
+void guard_note(struct guard *g, pid_t rank, bool runs)
 {
-    uint64_t *word = guard->ranks ? &guard->ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
-    uint64_t bit = UINT64_C(1) << (uint32_t)pid % 64;
+    uint64_t *word = g->ranks ? &g->ranks[(uint32_t)rank % MAX_PID / 64] : NULL;
+    uint64_t bit = UINT64_C(1) << (uint32_t)rank % 64;
 
     if (word)
-        *word = on ? *word | bit : *word & ~bit;
-}
-
-void guard_add(struct guard *g, pid_t rank)
-{
-    set_bit(g, rank, true);
-}
-
-void guard_remove(struct guard *g, pid_t rank)
-{
-    set_bit(g, rank, false);
+        *word = runs ? *word | bit : *word & ~bit;
 }
 
 /* ---- in the guard ---- */

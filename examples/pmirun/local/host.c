@@ -267,14 +267,11 @@ static void note_known(uint32_t number)
 /* Announces it, with the bindings of its ranks. 0, or -1 and *why. */
 static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
 {
-    const char **cpusets = xrealloc(NULL, (job->n_local + 1) * sizeof(*cpusets));
     char **vars = NULL;
     int rc;
 
-    for (uint32_t i = 0; job->bound && i < job->n_local; i++)
-        cpusets[i] = bind_cpuset(job->bound->vars[i]);
     if (job->bound) {
-        j->cpusets = cpusets;
+        j->cpusets = (const char *const *)job->bound->cpusets;
         j->localities = (const char *const *)job->bound->localities;
     }
     topology_use(hosting.detect->topology, true);
@@ -285,7 +282,6 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
     free(vars);
-    free(cpusets);
     return rc;
 }
 

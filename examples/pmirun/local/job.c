@@ -70,15 +70,9 @@ static void make_ranks(struct job *job)
 void apps_free(struct app *apps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        for (char **p = apps[i].argv; p && *p; p++)
-            free(*p);
-        for (uint32_t k = 0; k < apps[i].n_sets; k++)
-            free(apps[i].sets[k]);
-        for (uint32_t k = 0; k < apps[i].env.n_pass; k++)
-            free(apps[i].env.pass[k]);
-        free(apps[i].env.pass);
-        free(apps[i].argv);
-        free(apps[i].sets);
+        strings_free(apps[i].argv);
+        strings_free(apps[i].sets);
+        strings_free(apps[i].env.pass);
         free(apps[i].path);
         free(apps[i].wdir);
         free(apps[i].search);
@@ -89,9 +83,7 @@ void apps_free(struct app *apps, uint32_t n)
 
 void job_free(struct job *job)
 {
-    for (char **p = job->vars; p && *p; p++)
-        free(*p);
-    free(job->vars);
+    strings_free(job->vars);
     free(job->mpi_reason);
     if (job->spawned) /* else they belong to the command line, or live as long as it */
         apps_free(job->apps, job->n_apps);

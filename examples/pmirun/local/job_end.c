@@ -297,48 +297,39 @@ void job_rank_ended(struct rank *r, const siginfo_t *si)
 
 /* ---- what it does meanwhile ---- */
 
-/* For --progress and --timeline. */
-static void note_state(const struct rank *r, uint32_t state)
+/* Has it happened first or last now? */
+static void note_time(uint64_t *first, uint64_t *last)
 {
-    struct jobs *jobs = r->job->jobs;
-
-    if (state == PMIWIRE_CONN_INITED) {
-        progress_count(jobs->progress, PROGRESS_INITED);
-        timeline_rank(jobs->timeline, r, TIMELINE_INIT, 0);
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        progress_count(jobs->progress, PROGRESS_FINALIZED);
-        timeline_rank(jobs->timeline, r, TIMELINE_FINALIZE, 0);
-    }
+    *last = run_ns();
+    if (!*first)
+        *first = *last;
 }
 
 void job_rank_state(struct rank *r, uint32_t state)
 {
     struct jobs *jobs = r->job->jobs;
-    uint64_t t = run_ns();
+    const char *what = "ends";
 
     if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
     else if (r->pmi_state == PMIWIRE_CONN_INITED)
         r->hung_up = true;
-    note_state(r, state);
-    if (jobs->agent) {
+    if (state == PMIWIRE_CONN_INITED) {
+        what = "init";
+        note_time(&jobs->at.first_init, &jobs->at.last_init);
+        progress_count(jobs->progress, PROGRESS_INITED);
+        timeline_rank(jobs->timeline, r, TIMELINE_INIT, 0);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        what = "finalize";
+        note_time(&jobs->at.first_finalize, &jobs->at.last_finalize);
+        progress_count(jobs->progress, PROGRESS_FINALIZED);
+        timeline_rank(jobs->timeline, r, TIMELINE_FINALIZE, 0);
+    }
+    if (jobs->agent)
         agent_report(jobs->agent, MSG_STATE,
                      &(struct report){.job = r->job->number, .rank = r->number, .value = state});
-        return;
-    }
-    log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-                state == PMIWIRE_CONN_INITED      ? "init"
-                : state == PMIWIRE_CONN_FINALIZED ? "finalize"
-                                                  : "ends");
-    if (state == PMIWIRE_CONN_INITED) {
-        if (!jobs->at.first_init)
-            jobs->at.first_init = t;
-        jobs->at.last_init = t;
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        if (!jobs->at.first_finalize)
-            jobs->at.first_finalize = t;
-        jobs->at.last_finalize = t;
-    }
+    else
+        log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid, what);
 }
 
 void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)

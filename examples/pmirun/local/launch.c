@@ -205,7 +205,7 @@ static int launch_rank(struct launcher *l, struct rank *r)
 
     if (pid < 0)
         return pid;
-    guard_add(l->jobs->guard, pid);
+    guard_note(l->jobs->guard, pid, true);
     rank_started(r, pid);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);

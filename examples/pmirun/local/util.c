@@ -115,6 +115,13 @@ char *xappend(char *all, const char *format, ...)
     return both;
 }
 
+void strings_free(char **v)
+{
+    for (char **p = v; p && *p; p++)
+        free(*p);
+    free(v);
+}
+
 bool read_number(const char **text, uint32_t max, uint32_t *v)
 {
     uint64_t n = 0;

@@ -140,7 +140,7 @@ static void begin_rank(struct agent *a, struct task *t)
 
     if (!r || !t->pid || r->state != RANK_WAITING)
         return;
-    guard_add(a->jobs->guard, t->pid);
+    guard_note(a->jobs->guard, t->pid, true);
     rank_started(r, t->pid);
     if (++r->job->n_launched == r->job->n_local)
         job_started(r->job);
