@@ -34,7 +34,6 @@ static struct {
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
     struct timer tick;      /* every half second */
-    unsigned depth;         /* calls of the host that we are in */
     bool stopped;
 } hosting;
 
@@ -42,20 +41,6 @@ void host_init(struct jobs *jobs, struct mpi_detect *detect)
 {
     hosting.jobs = jobs;
     hosting.detect = detect;
-}
-
-/* ---- calls of the host ---- */
-
-static struct pmix_host *host_enter(void)
-{
-    if (hosting.host)
-        hosting.depth++;
-    return hosting.host;
-}
-
-static void host_leave(void)
-{
-    hosting.depth--;
 }
 
 /* ---- what it calls ---- */
@@ -186,17 +171,9 @@ static int frame_send(void *ctx, uint32_t node, uint32_t job, const struct iovec
 
 /* ---- the host ---- */
 
-bool host_available(const char **why)
+static void on_host_readable(void *of, struct source *src, uint32_t events)
 {
-    return pmix_host_available(why);
-}
-
-static void on_readable(void *of, struct source *src, uint32_t events)
-{
-    if (!host_enter())
-        return;
     pmix_host_progress(hosting.host);
-    host_leave();
 }
 
 /* This node, as its own ranks see it. */
@@ -210,10 +187,7 @@ static void own_name(char *buf, size_t size)
 
 static void host_tick(void *of)
 {
-    if (!host_enter())
-        return;
     pmix_host_tick(hosting.host, loop.now_ns);
-    host_leave();
     timer_call(&hosting.tick, loop.now_ns + TICK_NS, host_tick, NULL);
 }
 
@@ -252,7 +226,7 @@ static int host_create(void)
         return rc;
     /* The first one now: it sets the host's clock, before a client asks for a timeout. */
     timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
-    hosting.src = (struct source){on_readable, NULL, pmix_host_fd(hosting.host)};
+    hosting.src = (struct source){on_host_readable, NULL, pmix_host_fd(hosting.host)};
     return loop_add(&hosting.src, EPOLLIN);
 }
 
@@ -275,14 +249,22 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
         j->localities = (const char *const *)job->bound->localities;
     }
     topology_use(hosting.detect->topology, true);
-    host_enter();
     rc = pmix_host_job_begin(hosting.host, j, &vars, why);
-    host_leave();
     topology_use(hosting.detect->topology, false);
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
     free(vars);
     return rc;
+}
+
+/* Ranks here of other jobs. */
+static uint32_t count_others(const struct job *job)
+{
+    uint32_t n = 0;
+
+    for (const struct job *j = job->jobs->first; j; j = j->next)
+        n += j != job && !j->ended ? j->n_local : 0;
+    return n;
 }
 
 /* What the host needs to know of any job. app_procs is to be freed. */
@@ -308,7 +290,7 @@ int host_job(struct job *job, char **why)
     struct pmix_host_job j = describe_job(job);
     int rc, err;
 
-    j.n_before = job_others(job);
+    j.n_before = count_others(job);
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
     /* libpmix needs a descriptor for each client; without one a client would hang */
@@ -337,12 +319,9 @@ bool host_space(const struct job *plan)
 
     if (ok)
         note_known(j.number);
-    if (ok && host_create() == 0 && host_enter()) {
-        if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
-            log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-                        why ? why : "out of memory", j.nspace);
-        host_leave();
-    }
+    if (ok && host_create() == 0 && pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
+        log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                    why ? why : "out of memory", j.nspace);
     free((void *)(uintptr_t)j.app_procs);
     free(why);
     return ok;
@@ -355,10 +334,8 @@ bool host_knows(uint32_t number)
 
 void host_job_over(uint32_t number)
 {
-    if (!host_enter())
-        return;
-    pmix_host_job_end(hosting.host, number);
-    host_leave();
+    if (hosting.host)
+        pmix_host_job_end(hosting.host, number);
 }
 
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
@@ -374,42 +351,31 @@ enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
 
 void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status)
 {
-    if (!host_enter())
-        return;
-    pmix_host_rank_ended(hosting.host, job, rank, end, status);
-    host_leave();
+    if (hosting.host)
+        pmix_host_rank_ended(hosting.host, job, rank, end, status);
 }
 
 void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
-    if (!host_enter())
-        return;
-    pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
-    host_leave();
+    if (hosting.host)
+        pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
 }
 
 bool host_frame(uint32_t from, const void *p, size_t n)
 {
-    bool ok = true;
-
-    if (!host_enter()) /* it was stopped, or no rank here uses PMIx: the job ends */
-        return true;
-    ok = pmix_host_frame(hosting.host, from, p, n);
-    host_leave();
-    return ok;
+    /* NULL: it was stopped, or no rank here uses PMIx: the job ends */
+    return !hosting.host || pmix_host_frame(hosting.host, from, p, n);
 }
 
 void host_room(uint32_t node)
 {
-    if (!host_enter())
-        return;
-    pmix_host_link_ready(hosting.host, node);
-    host_leave();
+    if (hosting.host)
+        pmix_host_link_ready(hosting.host, node);
 }
 
 void host_stop(void)
 {
-    if (!hosting.host || hosting.depth) /* in a call of it: pmirun exits there, out of memory */
+    if (!hosting.host)
         return;
     timer_set(&hosting.tick, 0);
     loop_del(&hosting.src);

@@ -157,15 +157,6 @@ struct rank *job_rank(const struct job *job, uint32_t number)
     return bsearch(&number, job->ranks, job->n_local, sizeof(*job->ranks), rank_compare);
 }
 
-uint32_t job_others(const struct job *job)
-{
-    uint32_t n = 0;
-
-    for (const struct job *j = job->jobs->first; j; j = j->next)
-        n += j != job && !j->ended ? j->n_local : 0;
-    return n;
-}
-
 bool job_was(const struct jobs *jobs, uint32_t number)
 {
     return number < jobs->n_jobs &&

@@ -165,7 +165,6 @@ struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
 struct job *job_by_number(const struct jobs *jobs, uint32_t number);
 /* NULL: an agent has its own ranks only. */
 struct rank *job_rank(const struct job *job, uint32_t number);
-uint32_t job_others(const struct job *job); /* ranks here of other jobs */
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct jobs *jobs, uint32_t number);
 /* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its

@@ -375,7 +375,7 @@ static void choose_unproven(struct job *job, const struct found *f)
 
     if (!f->unproven || job->spawned) {
         set_mpi(job, MPI_PMI, "no program names Open MPI or PMIx");
-    } else if (host_available(&no_pmix)) {
+    } else if (pmix_host_available(&no_pmix)) {
         job->offers_pmix = true;
         set_mpi(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
     } else {
@@ -399,7 +399,7 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
         set_mpi(job, MPI_OPENMPI,
                 "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
                 "component for Flux");
-    } else if (host_available(&no_pmix)) {
+    } else if (pmix_host_available(&no_pmix)) {
         set_mpi(job, MPI_PMIX,
                 !f->openmpi    ? "a program needs libpmix or PRRTE"
                 : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
@@ -422,7 +422,7 @@ static int choose_as_told(struct job *job, enum mpi_mode mode, char **why)
 {
     const char *no_pmix;
 
-    if (mode == MPI_PMIX && !host_available(&no_pmix)) {
+    if (mode == MPI_PMIX && !pmix_host_available(&no_pmix)) {
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
