@@ -47,7 +47,48 @@
 #define STACK_BYTES 131072u
 #define GUARD_BYTES 65536u /* at its low end; a page of any size */
 
+/*
+ * System calls that do not set errno, for a child that runs in its parent's memory while the parent
+ * continues: both share errno, as all thread-local storage. RAWCALL is 0 on machines without such
+ * calls here; there the parent must sleep meanwhile. Returns the result, or -errno.
+ */
+static inline long raw_syscall(long number, long a, long b, long c, long d)
+{
+#if defined(__x86_64__)
+#define RAWCALL 1
+    register long r10 __asm__("r10") = d;
+    long rc;
+
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return rc;
+#elif defined(__aarch64__)
+#define RAWCALL 1
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+#else
+#define RAWCALL 0
+    long rc = syscall(number, a, b, c, d);
+
+    return rc < 0 ? -errno : rc;
+#endif
+}
+
 /* ---- the fleet ---- */
+
+/* One past the last slot. */
+static int fleet_fd_end(const struct fleet *fleet)
+{
+    return FD_SLOTS + SLOTS * (int)fleet->n;
+}
 
 static rlim_t raise_limit(struct fleet *fleet)
 {
@@ -67,7 +108,7 @@ int fleet_init(struct fleet *fleet, const struct signals *signals)
     if (getrlimit(RLIMIT_NOFILE, &fleet->orig_nofile) != 0)
         return -errno;
     limit = raise_limit(fleet) / 4 / SLOTS; /* not over a quarter of all */
-    fleet->n = limit < 1 ? 1 : limit < FLIGHTS ? (unsigned)limit : FLIGHTS;
+    fleet->n = limit < 1 || !RAWCALL ? 1 : limit < FLIGHTS ? (unsigned)limit : FLIGHTS;
 
     if (!open_standard())
         return -errno;
@@ -169,7 +210,7 @@ static void own_descriptors(struct flight *f)
 static int child_main(void *arg)
 {
     struct flight *f = arg;
-    const struct app *app = f->app;
+    const struct app *app = f->rank->app;
     long rc;
 
     own_descriptors(f);
@@ -268,8 +309,8 @@ pid_t flight_start(struct flight *f)
             return -errno;
         f->tid = 1;
         pid = clone(child_main, f->stack + STACK_BYTES,
-                    CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID |
-                        (FLIGHTS == 1 ? CLONE_VFORK : 0) | SIGCHLD,
+                    CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID | (RAWCALL ? 0 : CLONE_VFORK) |
+                        SIGCHLD,
                     f, NULL, NULL, &f->tid);
         if (pid < 0)
             pid = errno == EINVAL ? start_copy(f) : -errno;

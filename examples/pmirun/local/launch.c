@@ -179,7 +179,6 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, in
         port_assign(l->jobs, r);
     if (rc == 0) {
         f->rank = r;
-        f->app = r->app;
         f->shell_argv = l->shell_argv;
         f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
         rank_env_make(&f->env, &l->env, r, f->use_port);
