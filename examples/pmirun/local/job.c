@@ -81,20 +81,6 @@ void apps_free(struct app *apps, uint32_t n)
     free(apps);
 }
 
-void job_free(struct job *job)
-{
-    strings_free(job->vars);
-    free(job->mpi_reason);
-    if (job->spawned) /* else they belong to the command line, or live as long as it */
-        apps_free(job->apps, job->n_apps);
-    free(job->kvsname);
-    free(job->spawner);
-    free(job->node_of);
-    free(job->seats);
-    free(job->ranks);
-    free(job);
-}
-
 void job_var(struct job *job, char *owned)
 {
     size_t n = 0;

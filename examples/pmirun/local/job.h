@@ -170,7 +170,6 @@ bool job_was(const struct jobs *jobs, uint32_t number);
 /* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
  * head. */
 bool job_is_settled(const struct job *job);
-void job_free(struct job *job); /* not in the list, and no part keeps anything for it */
 void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */

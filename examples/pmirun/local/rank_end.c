@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 /* ---- signals ---- */
@@ -236,7 +237,16 @@ void job_release(struct job *job)
     gather_destroy(job);
     bind_free(job->bound);
     early_free(job);
-    job_free(job);
+    strings_free(job->vars);
+    free(job->mpi_reason);
+    if (job->spawned) /* else they belong to the command line, or live as long as it */
+        apps_free(job->apps, job->n_apps);
+    free(job->kvsname);
+    free(job->spawner);
+    free(job->node_of);
+    free(job->seats);
+    free(job->ranks);
+    free(job);
 }
 
 /* Else a program that spawns job after job would make pmirun grow without bound. */

@@ -17,7 +17,7 @@ struct rank;
 void jobs_progress(struct jobs *jobs);
 /* Frees spawned jobs that are over; events of a batch may point to a job. */
 void jobs_free_ended(struct jobs *jobs);
-/* Frees a job that is not in the list, with what the other parts keep for it. */
+/* Frees a job that is not in the list. */
 void job_release(struct job *job);
 void ranks_signal(struct jobs *jobs, int sig);
 /* Reaps processes that have ended. */

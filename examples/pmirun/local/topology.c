@@ -258,7 +258,9 @@ const struct place_topology *topology_table(struct topology *t, const char **why
     return t->no_table ? NULL : &t->table;
 }
 
-const char *topology_file(struct topology *t)
+/* The file, XML of version 2; the first call makes it, in our temporary folder. NULL: none, and -v
+ * says why. */
+static const char *topology_file(struct topology *t)
 {
     const char *folder, *why;
 
