@@ -197,22 +197,18 @@ bool job_is_settled(const struct job *job)
 
 /* ---- their processes ---- */
 
-struct rank **rank_slot(pid_t pid)
-{
-    static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
-
-    return &by_pid[(uint32_t)pid % MAX_PID];
-}
+static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
 
 struct rank *rank_by_pid(pid_t pid)
 {
-    return *rank_slot(pid);
+    return by_pid[(uint32_t)pid % MAX_PID];
 }
 
-void rank_forget_pid(const struct rank *r)
+void rank_note_pid(struct rank *r, bool runs)
 {
-    if (*rank_slot(r->pid) == r)
-        *rank_slot(r->pid) = NULL;
+    if (runs || rank_by_pid(r->pid) == r)
+        by_pid[(uint32_t)r->pid % MAX_PID] = runs ? r : NULL;
+    guard_note(r->job->jobs->guard, r->pid, runs);
 }
 
 void rank_started(struct rank *r, pid_t pid)

@@ -157,8 +157,8 @@ struct jobs {
     struct leftovers leftovers;
 };
 
-/* Takes all of the plan, but the programs of the command line. kvsname NULL: a new one, and the next
- * number. */
+/* Takes all of the plan, but the programs of the command line. kvsname NULL: a new one, and the
+ * next number. */
 struct job *job_create(struct jobs *jobs, const struct job *plan);
 /* The command line's. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
@@ -174,10 +174,9 @@ void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
-/* The entry of a process id in a table of the ranks that are children of this process. */
-struct rank **rank_slot(pid_t pid);
-struct rank *rank_by_pid(pid_t pid); /* NULL: none of them */
-void rank_forget_pid(const struct rank *r);
+/* The rank that is this child of ours; NULL: none. */
+struct rank *rank_by_pid(pid_t pid);
+void rank_note_pid(struct rank *r, bool runs); /* for that, and for the guard */
 /* A rank's process runs, here or on another node; all of a job's do. */
 void rank_started(struct rank *r, pid_t pid);
 void job_started(struct job *job);

@@ -204,13 +204,12 @@ static int launch_rank(struct launcher *l, struct rank *r)
 
     if (pid < 0)
         return pid;
-    guard_note(l->jobs->guard, pid, true);
     rank_started(r, pid);
+    rank_note_pid(r, true);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
     }
-    *rank_slot(pid) = r;
     if (!output_begin(l->output, r))
         job_stop(l->jobs, STATUS_OUTPUT);
     if (output_attach(l->output, &r->out, ours[SLOT_OUT]) != 0 ||

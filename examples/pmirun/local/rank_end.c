@@ -102,8 +102,7 @@ static bool leaves_connection(struct rank *r, const siginfo_t *si)
         return false;
     log_verbose("%u:%u pid %d has left its PMI connection to another process", r->job->number,
                 r->number, (int)r->pid);
-    rank_forget_pid(r);
-    guard_note(jobs->guard, r->pid, false);
+    rank_note_pid(r, false);
     r->outlived = true;
     jobs->leftovers.n_serving++;
     return true;
@@ -118,8 +117,7 @@ void rank_process_ended(struct rank *r, const siginfo_t *si)
         return;
     r->state = RANK_EXITED;
     r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
-    rank_forget_pid(r);
-    guard_note(jobs->guard, r->pid, false);
+    rank_note_pid(r, false);
     if (!jobs->head)
         pmi_rank_ended(r);
     if (!jobs->head && job->mpi == MPI_PMIX)

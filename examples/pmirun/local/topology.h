@@ -25,8 +25,8 @@ struct topology {
 /* The node's processors, or those of --topology, found at the first call; all are usable. NULL, and
  * *why. */
 const struct place_topology *topology_table(struct topology *t, const char **why);
-/* Adds variables to job->vars that make hwloc read a file with this node's topology, unless the user
- * sets one of hwloc's own. */
+/* Adds variables to job->vars that make hwloc read a file with this node's topology, unless the
+ * user sets one of hwloc's own. */
 void topology_vars(struct topology *t, struct job *job);
 /* Makes hwloc in this process read that file until it is called with false: libpmix's server
  * detects the topology when it starts. */

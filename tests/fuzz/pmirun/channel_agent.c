@@ -94,7 +94,7 @@ void launch_all(struct jobs *jobs)
             r->state = RANK_RUNNING;
             job->n_live++;
             jobs->n_live++;
-            *rank_slot(r->pid) = r;
+            rank_note_pid(r, true);
             agent_report(jobs->agent, MSG_STARTED,
                          &(struct report){
                              .job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});
