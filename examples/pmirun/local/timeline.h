@@ -61,7 +61,6 @@ struct timeline_clock {
 struct timeline {
     bool on;
     bool of_agent;    /* which sends the events of its ranks to its head */
-    bool of_nodes;    /* a head's, whose agents record the ranks */
     const char *path; /* NULL: an agent's */
     uint64_t zero_ns; /* what this node's clock said at its beginning */
     struct timeline_event *events;

@@ -588,7 +588,6 @@ void head_set_up(struct pmirun *pr)
     h->input = &pr->input;
     h->orig_mask = &pr->signals.orig_mask;
     pr->jobs.head = pr->input.head = h;
-    pr->timeline.of_nodes = true;
     (void)open_standard(); /* a failure comes again below */
     leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);

@@ -43,7 +43,6 @@ void begin_head(struct world *w, bool with_prelude)
     struct job plan = {.n_apps = 1};
 
     pr->jobs.head = pr->input.head = &w->head;
-    pr->timeline.of_nodes = true;
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
