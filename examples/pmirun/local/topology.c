@@ -40,7 +40,7 @@
 
 extern char **environ;
 
-enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE, NO_SUCH_TOPOLOGY, TOO_LARGE };
+static const char no_file[] = "its file cannot be written";
 
 /* What the child is to do. */
 struct task {
@@ -51,7 +51,7 @@ struct task {
 
 /* What it has found: valid once a byte has come through the pipe. */
 struct found {
-    enum answer answer;
+    const char *why; /* there is none: a text of this program, which the child is a copy of */
     bool elsewhere;
     uint32_t n_pus;
     struct place_pu pus[PLACE_MAX_PUS];
@@ -158,24 +158,25 @@ static bool make_table(hwloc_topology_t topology, struct found *found)
 
 /* The file has all devices: each rank's hwloc filters those that it does not want or may not use.
  */
-static enum answer find_topology(const struct task *task, struct found *found)
+static const char *find_topology(const struct task *task, struct found *found)
 {
+    static const char not_found[] = "hwloc does not find it";
     hwloc_topology_t topology;
 
     if (!load_library())
-        return NO_LIBRARY;
+        return LIBRARY " cannot be loaded (apt install libhwloc15)";
     if (dl_hwloc_topology_init(&topology) != 0)
-        return NO_TOPOLOGY;
+        return not_found;
     if (task->synthetic && dl_hwloc_topology_set_synthetic(topology, task->synthetic) != 0)
-        return NO_SUCH_TOPOLOGY;
+        return "hwloc does not understand it";
     if (dl_hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
         (task->file &&
          dl_hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0) ||
         dl_hwloc_topology_load(topology) != 0)
-        return NO_TOPOLOGY;
+        return not_found;
     if (task->file && !write_file(topology, task->file))
-        return NO_FILE;
-    return task->table && !make_table(topology, found) ? TOO_LARGE : FOUND;
+        return no_file;
+    return task->table && !make_table(topology, found) ? "it has more than 8192 processors" : NULL;
 }
 
 static _Noreturn void run_child(const struct task *task, struct found *found, int to, pid_t parent)
@@ -186,7 +187,7 @@ static _Noreturn void run_child(const struct task *task, struct found *found, in
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
     syscall(SYS_close_range, fd + 1, ~0u, 0);
-    found->answer = find_topology(task, found);
+    found->why = find_topology(task, found);
     if (write(fd, "", 1) != 1)
         _exit(1);
     for (;;) /* pmirun kills it: no library may clean up */
@@ -194,8 +195,6 @@ static _Noreturn void run_child(const struct task *task, struct found *found, in
 }
 
 /* ---- in pmirun ---- */
-
-static const char no_file[] = "its file cannot be written";
 
 /* The first has the file; the others are "1". */
 static const char *const hwloc_vars[] = {"HWLOC_XMLFILE", "HWLOC_THISSYSTEM",
@@ -206,20 +205,11 @@ static const char *const hwloc_vars[] = {"HWLOC_XMLFILE", "HWLOC_THISSYSTEM",
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
 static const char *await_child(const struct found *found, pid_t pid, int from)
 {
-    static const char *const why[] = {
-        [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
-        [NO_TOPOLOGY] = "hwloc does not find it",
-        [NO_FILE] = no_file,
-        [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
-        [TOO_LARGE] = "it has more than 8192 processors",
-    };
     char byte;
     const ssize_t n = read_until(from, &byte, 1, clock_ns() + FIND_S * NS_PER_S);
 
     kill_child(pid);
-    return n < 0    ? "hwloc has not found it within 10 s"
-           : n == 1 ? why[found->answer]
-                    : "hwloc has crashed";
+    return n < 0 ? "hwloc has not found it within 10 s" : n == 1 ? found->why : "hwloc has crashed";
 }
 
 static const char *make_topology(struct topology *t, const struct task *task)
