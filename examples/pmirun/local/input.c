@@ -205,8 +205,6 @@ void input_start(struct input *in)
     const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     int rc;
 
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     if (fd < 0 && in->head)
         head_send_input(in->head, "", 0);
     if (fd < 0) {
@@ -248,8 +246,6 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
         in->n_feeds = all ? r->job->n_local : 1;
         in->feeds = xzalloc(in->n_feeds * sizeof(*in->feeds));
     }
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     has_pipe = pipe2(p, O_CLOEXEC) == 0;
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
@@ -267,8 +263,6 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
 
 void input_given(struct input *in, const char *p, size_t n)
 {
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     in->ends |= p && n == 0;
     if (n > INPUT_WINDOW_BYTES - in->len)
         n = INPUT_WINDOW_BYTES - in->len; /* the head does not send more */

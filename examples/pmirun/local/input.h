@@ -37,7 +37,7 @@ struct input {
     struct feed *feeds;
     uint32_t n_feeds; /* ranks here that get it */
     uint32_t n_joined;
-    char *buf; /* bytes read that some ranks have not got yet */
+    char buf[INPUT_WINDOW_BYTES]; /* bytes read that some ranks have not got yet */
     size_t len;
     bool waits;         /* src is not in epoll: ranks, or a head's agents, have no room */
     struct timer retry; /* in the background: when to look again */

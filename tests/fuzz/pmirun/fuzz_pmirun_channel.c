@@ -88,7 +88,6 @@ static void end_world(struct world *w)
     free(pr->output.err.buf);
     input_close(&pr->input);
     free(pr->input.feeds);
-    free(pr->input.buf);
     free(pr->opt.map_by);
     free(pr->opt.bind_to);
     free(pr->opt.topology);
