@@ -61,37 +61,28 @@ struct found {
     uint32_t n_unasked;      /* programs for whose lists no time was left */
 };
 
-static bool name_begins(const char *name, const char *const *with, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(name, with[i], strlen(with[i])) == 0)
-            return true;
-    return false;
-}
-
-#define BEGINS(name, list) name_begins(name, list, sizeof(list) / sizeof((list)[0]))
-
 static void note_library(void *ctx, const char *name)
 {
-    static const char *const pmi[] = {"libmpich", "libmpi.so.12", "libpmi.so", "libpmi2.so"};
-    static const char *const openmpi[] = {"libmpi.so.40", "liboshmem.so.40"};
-    static const char *const pmix[] = {"libpmix.so", "libprrte.so"};
+    static const char *const pmi[] = {"libmpich", "libmpi.so.12", "libpmi.so", "libpmi2.so", NULL};
+    static const char *const openmpi[] = {"libmpi.so.40", "liboshmem.so.40", NULL};
+    static const char *const pmix[] = {"libpmix.so", "libprrte.so", NULL};
     static const char *const runtime[] = {
         "ld-linux",    "ld-musl",      "libc.",         "libm.so",        "libmvec.so",
         "libdl.so",    "librt.so",     "libpthread.so", "libutil.so",     "libresolv.so",
         "libgcc_s.so", "libstdc++.so", "libatomic.so",  "libgfortran.so", "libquadmath.so",
-        "libgomp.so",  "libasan.so",   "libubsan.so",   "libtsan.so",     "linux-vdso.so"};
+        "libgomp.so",  "libasan.so",   "libubsan.so",   "libtsan.so",     "linux-vdso.so",
+        NULL};
     struct found *f = ctx;
 
-    if (BEGINS(name, pmi))
+    if (begins_with(name, pmi))
         f->pmi = true;
-    else if (BEGINS(name, openmpi))
+    else if (begins_with(name, openmpi))
         f->openmpi = true;
     else if (strcmp(name, "libopen-rte.so.40") == 0)
         f->openmpi4 = true;
-    else if (BEGINS(name, pmix))
+    else if (begins_with(name, pmix))
         f->pmix = true;
-    else if (!BEGINS(name, runtime))
+    else if (!begins_with(name, runtime))
         f->other = true;
 }
 

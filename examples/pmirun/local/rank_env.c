@@ -21,11 +21,6 @@ extern char **environ;
 #define MAX_OWN    5u /* variables of a rank, at most */
 #define MAX_SHARED 6u /* variables of pmirun that all ranks get, at most */
 
-static bool has_prefix(const char *s, const char *prefix)
-{
-    return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 /*
  * Variables that another launcher has set for pmirun would mislead a rank: an MPI library that
  * finds PMIx or Slurm step variables may take them for its own. Flux's two bring Open MPI to PMI-1
@@ -56,13 +51,11 @@ static bool is_stale(const struct job *job, const char *var)
         "PRTE_",
         "PMIRUN_CPUSET=",
         "HYDRA_HOST_FILE=",
+        NULL,
     };
+    static const char *const flux[] = {"FLUX_JOB_ID=", "FLUX_PMI_LIBRARY_PATH=", NULL};
 
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (has_prefix(var, prefixes[i]))
-            return true;
-    return job->mpi == MPI_OPENMPI &&
-           (has_prefix(var, "FLUX_JOB_ID=") || has_prefix(var, "FLUX_PMI_LIBRARY_PATH="));
+    return begins_with(var, prefixes) || (job->mpi == MPI_OPENMPI && begins_with(var, flux));
 }
 
 /* Does one of the strings NAME=... from `from` to `to` - 1 set this variable, NAME=...? */

@@ -122,6 +122,13 @@ void strings_free(char **v)
     free(v);
 }
 
+bool begins_with(const char *text, const char *const *any)
+{
+    while (*any && strncmp(text, *any, strlen(*any)) != 0)
+        any++;
+    return *any != NULL;
+}
+
 bool read_number(const char **text, uint32_t max, uint32_t *v)
 {
     uint64_t n = 0;

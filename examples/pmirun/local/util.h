@@ -37,6 +37,8 @@ char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void strings_free(char **v); /* NULL-terminated, or NULL */
+/* Does the text begin with one of these, a NULL behind them? */
+bool begins_with(const char *text, const char *const *any);
 /* Reads digits, a number up to max, and moves *text behind them. False: not such a number. */
 bool read_number(const char **text, uint32_t max, uint32_t *v);
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */

@@ -308,12 +308,9 @@ static bool is_of_node(const char *var)
     static const char *const names[] = {
         "HOSTNAME=",       "HOST=",          "SSH_CLIENT=", "SSH_CONNECTION=",
         "SSH_TTY=",        "SSH_AUTH_SOCK=", "TMPDIR=",     "XDG_RUNTIME_DIR=",
-        "XDG_SESSION_ID=", "SLURM",          "_="};
+        "XDG_SESSION_ID=", "SLURM",          "_=",          NULL};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strncmp(var, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    return begins_with(var, names);
 }
 
 static void tell_setup(struct head *h)
