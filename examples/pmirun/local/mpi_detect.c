@@ -151,7 +151,7 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
 /* All libraries of the program. */
 static void note_list(const struct app *app, char *interp, struct found *f)
 {
-    char *text = xzalloc(LIST_BYTES), *save = NULL;
+    char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
     pid_t pid = 0;
     int fd = -1, rc = start_list(app, interp, &pid, &fd);
 
@@ -159,6 +159,8 @@ static void note_list(const struct app *app, char *interp, struct found *f)
         const ssize_t n = read_until(fd, text, LIST_BYTES - 1, f->end_ns);
         const bool all = n >= 0 && n < (ssize_t)LIST_BYTES - 1;
 
+        if (all)
+            text[n] = '\0';
         close(fd);
         kill_child(pid); /* it has ended, or is to end */
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
@@ -196,7 +198,6 @@ static void note_program(const struct app *app, bool lists, struct found *f)
         f->unproven = f->unproven || !elf || own.other || needs.leads_on;
         f->hidden = f->hidden || f->unproven || !needs.interp[0];
     }
-    f->pmi = f->pmi || own.pmi;
     f->openmpi = f->openmpi || own.openmpi;
     f->openmpi4 = f->openmpi4 || own.openmpi4;
     f->pmix = f->pmix || (own.pmix && !own.pmi);
