@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "local/gather.h"
 #include "local/host.h"
 #include "local/job_end.h"
 #include "local/launch.h"
@@ -137,10 +136,8 @@ static struct pmirun run; /* large */
 /* However we end, by die() too: what has a name would outlive us. */
 static void release_memory(void)
 {
-    for (struct job *job = run.jobs.first; job; job = job->next) {
+    for (struct job *job = run.jobs.first; job; job = job->next)
         table_destroy(job); /* takes its name back */
-        gather_destroy(job);
-    }
     host_stop();
     progress_clear();
     (void)timeline_write(&run.timeline, &run.jobs, true);        /* a no-op unless we give up */

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "pmi.h"
 
-#include "gather.h"
 #include "job.h"
 #include "job_end.h"
 #include "port.h"
@@ -254,7 +253,6 @@ void pmi_remove_job(struct job *job)
     if (job->server) /* else it could not be added */
         pmiwire_server_job_remove(job->server, job->id);
     table_destroy(job);
-    gather_destroy(job);
 }
 
 /* ---- connections ---- */

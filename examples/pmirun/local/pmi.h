@@ -2,7 +2,7 @@
 /*
  * The PMI server of this node's ranks: libpmiwire's server engine, and the connections to it.
  *
- * The engine stores pairs by table.c and gather.c, sends to other nodes over the agents' links, and
+ * The engine stores pairs by table.c, sends to other nodes over the agents' links, and
  * passes spawns to spawn.c; what ranks do goes to the jobs.
  */
 #ifndef PMIRUN_PMI_H

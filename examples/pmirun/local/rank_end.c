@@ -5,7 +5,6 @@
 #include "rank_end.h"
 
 #include "bind.h"
-#include "gather.h"
 #include "guard.h"
 #include "host.h"
 #include "job.h"
@@ -232,7 +231,6 @@ static bool job_is_over(const struct job *job)
 void job_release(struct job *job)
 {
     table_destroy(job);
-    gather_destroy(job);
     bind_free(job->bound);
     early_free(job);
     strings_free(job->vars);
