@@ -38,7 +38,6 @@ static void set_up_alone(struct pmirun *pr)
     char *why;
 
     find_all_programs(&pr->opt);
-    leftovers_note_inherited(&pr->jobs.leftovers);
     launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
     why = launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, 0);
     if (why)
@@ -157,6 +156,7 @@ int main(int argc, char **argv)
 #endif
     loop.start_ns = loop.now_ns = clock_ns();
     pmirun_init(pr);
+    jobs->leftovers.inherited = children_of(getpid());
     if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr, argv + 2);
     } else {

@@ -12,7 +12,6 @@
 #include <sys/types.h>
 
 #include "../options.h"
-#include "leftovers.h"
 #include "output.h"
 #include "timer.h"
 #include "util.h"
@@ -122,6 +121,16 @@ struct phases {
     uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize,
         last_exit;
     uint64_t launch_busy; /* time spent in starting processes */
+};
+
+/* Processes that outlive their rank. */
+struct leftovers {
+    pid_t *inherited;    /* children of this process before main(): not pmirun's; then a 0 */
+    uint32_t n_serving;  /* ranks that they have outlived and whose connection they use */
+    uint32_t n_said;     /* lines about those that were ended */
+    struct timer filter; /* until then they may end by themselves; not set: ranks still run */
+    struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
+    bool clean;          /* no process of ours is left */
 };
 
 /* All jobs of this pmirun, and how it is to end. */

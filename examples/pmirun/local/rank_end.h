@@ -8,6 +8,7 @@
 #define PMIRUN_RANK_END_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 struct job;
 struct jobs;
@@ -22,6 +23,8 @@ void job_release(struct job *job);
 void ranks_signal(struct jobs *jobs, int sig);
 /* Reaps processes that have ended. */
 void ranks_reap(struct jobs *jobs);
+/* After the last rank: ends processes that outlive theirs. True when none is left. */
+bool leftovers_end(struct jobs *jobs);
 /* A rank's process has ended. */
 void rank_process_ended(struct rank *r, const siginfo_t *si);
 

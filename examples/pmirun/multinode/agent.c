@@ -619,7 +619,6 @@ void agent_set_up(struct pmirun *pr, char **args)
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);
-    leftovers_note_inherited(&pr->jobs.leftovers);
     if (a->step)
         guard_start(&pr->guard);
     else

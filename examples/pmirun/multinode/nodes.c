@@ -586,7 +586,6 @@ void head_set_up(struct pmirun *pr)
     h->orig_mask = &pr->signals.orig_mask;
     pr->jobs.head = pr->input.head = h;
     (void)open_standard(); /* a failure comes again below */
-    leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
