@@ -226,8 +226,7 @@ static int host_create(void)
         return rc;
     /* The first one now: it sets the host's clock, before a client asks for a timeout. */
     timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
-    hosting.src = (struct source){on_host_readable, NULL, pmix_host_fd(hosting.host)};
-    return loop_add(&hosting.src, EPOLLIN);
+    return loop_open(&hosting.src, on_host_readable, NULL, pmix_host_fd(hosting.host), EPOLLIN);
 }
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */

@@ -25,7 +25,6 @@ struct rank;
 struct feed {
     struct source src; /* -1: it wants no more */
     size_t at;         /* of buf: what it has been given */
-    bool armed;        /* in epoll, waiting for room */
 };
 
 struct input {

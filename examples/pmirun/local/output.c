@@ -88,7 +88,6 @@ static void resume_streams(struct output *o, struct sink *sk)
         struct stream *st = sk->paused;
 
         sk->paused = st->next_paused;
-        st->paused = false;
         if (st->src.fd >= 0 && loop_add(&st->src, EPOLLIN) != 0)
             output_close(o, st);
     }
@@ -99,10 +98,7 @@ static void sink_died(struct output *o, struct sink *sk, int err)
 {
     sk->dead = true;
     sk->head = sk->len = 0;
-    if (sk->armed) {
-        loop_del(&sk->src);
-        sk->armed = false;
-    }
+    loop_del(&sk->src);
     resume_streams(o, sk);
     if (sk == &o->err)
         return;
@@ -133,17 +129,13 @@ static void sink_flush(struct output *o, struct sink *sk)
             return;
         } else {
             /* A file that epoll does not take never answers EAGAIN. */
-            if (!sk->armed && loop_add(&sk->src, EPOLLOUT) == 0)
-                sk->armed = true;
+            (void)loop_add(&sk->src, EPOLLOUT);
             break;
         }
     }
     if (sk->head == sk->len) {
         sk->head = sk->len = 0;
-        if (sk->armed) {
-            loop_del(&sk->src);
-            sk->armed = false;
-        }
+        loop_del(&sk->src);
     }
     if (sk->full && sink_waiting(sk) <= SINK_LOW)
         resume_streams(o, sk);
@@ -165,7 +157,7 @@ static void sink_init(struct output *o, struct sink *sk, int fd, const char *nam
     char path[32];
     int own;
 
-    sk->src = (struct source){on_sink_room, o, fd};
+    sk->src = (struct source){on_sink_room, o, fd, 0};
     sk->how = HOW_POLL;
     sk->name = name;
     sk->kinds = kinds;
@@ -465,7 +457,7 @@ void output_remote(struct output *o, struct stream *st, const char *p, size_t n)
         return;
     }
     stream_feed(o, st, p, n);
-    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->armed)
+    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->src.events)
         sink_flush(o, st->sink);
 }
 
@@ -510,7 +502,7 @@ static size_t stream_read(struct output *o, struct stream *st)
         return (size_t)n;
     }
     stream_feed(o, st, loop.scratch, (size_t)n);
-    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
+    if (sink_waiting(sk) >= SINK_FLUSH && !sk->src.events)
         sink_flush(o, sk);
     return (size_t)n;
 }
@@ -523,7 +515,6 @@ static void on_stream(void *of, struct source *src, uint32_t events)
 
     if (sk->full) {
         loop_del(&st->src);
-        st->paused = true;
         st->next_paused = sk->paused;
         sk->paused = st;
         return;
@@ -535,8 +526,7 @@ int output_attach(struct output *o, struct stream *st, int fd)
 {
     int rc;
 
-    st->src = (struct source){on_stream, o, fd};
-    rc = loop_add(&st->src, EPOLLIN);
+    rc = loop_open(&st->src, on_stream, o, fd, EPOLLIN);
     if (rc != 0) {
         close(fd);
         st->src.fd = -1;
@@ -579,12 +569,12 @@ void output_end(struct output *o, struct stream *st)
 
 void output_flush(struct output *o)
 {
-    if (o->out.head < o->out.len && !o->out.armed)
+    if (o->out.head < o->out.len && !o->out.src.events)
         sink_flush(o, &o->out);
-    if (o->err.head < o->err.len && !o->err.armed)
+    if (o->err.head < o->err.len && !o->err.src.events)
         sink_flush(o, &o->err);
     for (size_t i = 0; i < o->n_files; i++)
-        if (sink_waiting(o->files[i]) > 0 && !o->files[i]->armed)
+        if (sink_waiting(o->files[i]) > 0 && !o->files[i]->src.events)
             sink_flush(o, o->files[i]);
 }
 

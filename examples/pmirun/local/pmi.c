@@ -392,9 +392,8 @@ static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
         log_verbose("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
                     pmiwire_strerror(info.error));
         close_conn(pmi, c);
-    } else if ((n > 0) != c->armed) {
-        loop_mod(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
-        c->armed = n > 0;
+    } else {
+        (void)loop_add(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
 }
 
@@ -429,8 +428,7 @@ struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, i
 {
     struct conn *c = xzalloc(sizeof(*c));
 
-    c->src = (struct source){on_pmi_event, pmi, fd};
-    *err = loop_add(&c->src, EPOLLIN);
+    *err = loop_open(&c->src, on_pmi_event, pmi, fd, EPOLLIN);
     if (*err == 0) {
         *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
         if (*err == 0) {
@@ -490,7 +488,7 @@ void pmi_flush_ready(struct pmi *pmi)
         pmi->ready = c->next;
         c->queued = false;
         if (c->src.fd >= 0) {
-            if (!c->armed)
+            if (!(c->src.events & EPOLLOUT)) /* else it waits for room */
                 pmi_conn_flush(pmi, c);
         } else {
             c->next = pmi->closed;

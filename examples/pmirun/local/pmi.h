@@ -27,7 +27,6 @@ struct conn {
     struct pmiwire_conn *wire;
     struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
     bool is_ours;      /* PMI_PORT: the kernel reports our user or root as its owner */
-    bool armed;        /* waits for room to write */
     bool queued;       /* in pmi.ready */
     bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */

@@ -202,7 +202,6 @@ int port_init(struct port *port)
         return err;
     }
     port->number = ntohs(addr.sin_port);
-    port->listener = (struct source){on_port_connection, port, fd};
     port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return loop_add(&port->listener, EPOLLIN);
+    return loop_open(&port->listener, on_port_connection, port, fd, EPOLLIN);
 }

@@ -135,8 +135,6 @@ int signals_init(struct signals *s)
     signal(SIGXFSZ, SIG_IGN); /* the limit on files: write() fails; it does not end pmirun */
     if (sigprocmask(SIG_BLOCK, &s->handled, &s->orig_mask) != 0)
         return -errno;
-    s->src = (struct source){on_signals, s, signalfd(-1, &s->handled, SFD_CLOEXEC | SFD_NONBLOCK)};
-    if (s->src.fd < 0)
-        return -errno;
-    return loop_add(&s->src, EPOLLIN);
+    return loop_open(&s->src, on_signals, s, signalfd(-1, &s->handled, SFD_CLOEXEC | SFD_NONBLOCK),
+                     EPOLLIN);
 }

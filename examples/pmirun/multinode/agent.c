@@ -198,8 +198,7 @@ static void start_agent(struct agent *a)
         snprintf(a->name, sizeof(a->name), "%s", slurm);
     a->opt->n_nodes = a->n_nodes;
     a->early_tail = &a->early;
-    a->boot = (struct source){on_boot, a, STDIN_FILENO};
-    if (loop_add(&a->boot, EPOLLIN) != 0)
+    if (loop_open(&a->boot, on_boot, a, STDIN_FILENO, EPOLLIN) != 0)
         a->boot.fd = -1; /* a file: only the connection shows that the head is gone */
     else if (!a->step && is_at_end(STDIN_FILENO)) /* in a step slurmstepd writes more there */
         die(STATUS_NODE, "agent: the head has given up waiting for it");

@@ -217,8 +217,7 @@ static void watch_task(struct agent *a, struct task *t)
 
     if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the rank ends with the step */
         kill(t->pid, SIGKILL);
-    t->src = (struct source){on_ended, a, fd};
-    if (fd < 0 || loop_add(&t->src, EPOLLIN) != 0)
+    if (loop_open(&t->src, on_ended, a, fd, EPOLLIN) != 0)
         on_ended(a, &t->src, 0);
 }
 
@@ -301,8 +300,7 @@ void step_begin(struct head *h, char *lines)
     set_null(STDOUT_FILENO);
     explicit_bzero(lines, n);
     free(lines);
-    srun = (struct source){on_srun, h, STDIN_FILENO};
-    if (loop_add(&srun, EPOLLIN) != 0)
+    if (loop_open(&srun, on_srun, h, STDIN_FILENO, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "its stdin must be a connection to srun");
 }
 

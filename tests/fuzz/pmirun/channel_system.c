@@ -82,17 +82,21 @@ ssize_t getrandom(void *p, size_t n, unsigned flags)
 struct loop loop;
 struct source *stdin_copy;
 
-int loop_add(struct source *src, uint32_t events)
+int loop_open(struct source *src, source_fn *event, void *of, int fd, uint32_t events)
 {
+    *src = (struct source){event, of, fd, events};
     return 0;
 }
 
-void loop_mod(struct source *src, uint32_t events)
+int loop_add(struct source *src, uint32_t events)
 {
+    src->events = events;
+    return 0;
 }
 
 void loop_del(struct source *src)
 {
+    src->events = 0;
 }
 
 void loop_close(struct source *src)
