@@ -55,7 +55,7 @@ static void set_up_alone(struct pmirun *pr)
     err = pmi_add_job(&pr->pmi, job);
     if (err)
         die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
-    status = mpi_detect_choose(&pr->detect, job, &why);
+    status = mpi_detect_choose(job, &why);
     if (status)
         die(status, "%s", why);
     job->queued = true;

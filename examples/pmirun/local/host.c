@@ -17,7 +17,6 @@
 #include "job_end.h"
 #include "launch.h"
 #include "loop.h"
-#include "mpi_detect.h"
 #include "pmi.h"
 #include "role.h"
 #include "spawn.h"
@@ -29,7 +28,6 @@
 /* One a process, as the libpmix that it loads. */
 static struct {
     struct jobs *jobs;
-    struct mpi_detect *detect; /* for jobs that clients spawn, and its topology */
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
@@ -37,10 +35,9 @@ static struct {
     bool stopped;
 } hosting;
 
-void host_init(struct jobs *jobs, struct mpi_detect *detect)
+void host_init(struct jobs *jobs)
 {
     hosting.jobs = jobs;
-    hosting.detect = detect;
 }
 
 /* ---- what it calls ---- */
@@ -139,7 +136,7 @@ static int spawn_asked(void *ctx, uint32_t job, uint32_t rank, const struct pmiw
     if (!r)
         return -EINVAL;
     drop_job_vars(req, r->job);
-    return spawn_for(hosting.detect, r, req, HOST_TOKEN | token);
+    return spawn_for(r, req, HOST_TOKEN | token);
 }
 
 /* On several nodes the head keeps the names. */
@@ -247,9 +244,9 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
         j->cpusets = (const char *const *)job->bound->cpusets;
         j->localities = (const char *const *)job->bound->localities;
     }
-    topology_use(hosting.detect->topology, true);
+    topology_use(hosting.jobs->topology, true);
     rc = pmix_host_job_begin(hosting.host, j, &vars, why);
-    topology_use(hosting.detect->topology, false);
+    topology_use(hosting.jobs->topology, false);
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
     free(vars);

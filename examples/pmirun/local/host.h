@@ -17,11 +17,10 @@
 
 struct job;
 struct jobs;
-struct mpi_detect;
 struct rank;
 
 /* Call it first. */
-void host_init(struct jobs *jobs, struct mpi_detect *detect);
+void host_init(struct jobs *jobs);
 
 /* Before the first rank of the job is launched here: announces the job, and adds variables to
  * job->vars. Needs job->ranks and job->node_of. Returns 0, or a STATUS_* and *why, a sentence to be

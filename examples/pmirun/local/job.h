@@ -144,6 +144,7 @@ struct jobs {
     struct folders *folders;   /* of memory that has a name */
     struct timeline *timeline; /* which rank did what when */
     struct progress *progress;
+    struct topology *topology; /* which ranks read */
 
     struct job *first;
     uint32_t n_jobs;
@@ -161,6 +162,7 @@ struct jobs {
     struct timer drain;   /* streams that are still open are closed; not set: not yet known */
     struct timer timeout; /* --timeout */
     struct timer decide;  /* job_decide_end() has something to decide */
+    struct timer look;    /* for an MPI that a script hides (mpi_detect.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;

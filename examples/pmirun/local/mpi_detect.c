@@ -423,14 +423,14 @@ static int choose_as_told(struct job *job, enum mpi_mode mode, char **why)
 }
 
 /* What this takes before the ranks' places are known. */
-static int set_mpi_vars(struct mpi_detect *d, struct job *job, char **why)
+static int set_mpi_vars(struct job *job, char **why)
 {
     int status = job->mpi != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
 
     if (status == 0 && job->mpi == MPI_OPENMPI)
         status = set_flux(job, why);
     if (status == 0 && job->mpi != MPI_PMI)
-        topology_vars(d->topology, job);
+        topology_vars(job->jobs->topology, job);
     return status;
 }
 
@@ -520,31 +520,31 @@ static void warn_silent_mpi(struct job *job, const char *when)
  * without PMIx ends the job; any other causes a warning after a while, or at the job's end. */
 static void look_at_ranks(void *of)
 {
-    struct mpi_detect *d = of;
+    struct jobs *jobs = of;
     const uint64_t since_ns = loop.now_ns - loop.start_ns;
-    struct job *job = d->jobs->first;
+    struct job *job = jobs->first;
     unsigned n = LOOK_AT;
     uint32_t i;
 
-    if (has_asked(job) || d->jobs->stopping) {
+    if (has_asked(job) || jobs->stopping) {
         job->silent_mpi = NULL;
         return;
     }
     launch_land_all(
-        d->jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
+        jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
     for (i = 0; i < job->n_local && !job->silent_mpi; i++)
         if (job->ranks[i].state == RANK_RUNNING)
             job->silent_mpi = mapped_below(job->ranks[i].pid, &n);
-    if (job->silent_mpi == OPENMPI && job->mpi == MPI_PMI && d->jobs->opt->mpi == MPI_AUTO) {
+    if (job->silent_mpi == OPENMPI && job->mpi == MPI_PMI && jobs->opt->mpi == MPI_AUTO) {
         log_message(
             "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
             "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
             rank_name(&job->ranks[i - 1]), job->silent_mpi, job->mpi_reason);
-        job_stop(d->jobs, STATUS_NOEXEC);
+        job_stop(jobs, STATUS_NOEXEC);
     } else if (job->silent_mpi && since_ns >= WARN_S * NS_PER_S) {
         warn_silent_mpi(job, " yet");
     } else {
-        timer_call(&d->look, loop.now_ns + since_ns, look_at_ranks, d);
+        timer_call(&jobs->look, loop.now_ns + since_ns, look_at_ranks, jobs);
     }
 }
 
@@ -556,7 +556,7 @@ void mpi_detect_ended(struct job *job)
 
 /* ---- the choice for a job ---- */
 
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
+int mpi_detect_choose(struct job *job, char **why)
 {
     struct agent *agent = job->jobs->agent;
     enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
@@ -567,11 +567,11 @@ int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
         note_programs(job, &f);
     status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
     if (status == 0)
-        status = set_mpi_vars(d, job, why);
+        status = set_mpi_vars(job, why);
     if (status && job->offers_pmix)
         status = withdraw_pmix(job, why);
     if (status == 0)
-        status = bind_job(d->topology, job, why);
+        status = bind_job(job->jobs->topology, job, why);
     if (status == 0 && job->mpi == MPI_OPENMPI)
         status = put_places(job, why);
     if (status == 0 && job->mpi == MPI_PMIX) {
@@ -585,7 +585,7 @@ int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
     if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
         (job->mpi == MPI_PMI || job->offers_pmix) &&
         (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
-        timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
+        timer_call(&job->jobs->look, loop.now_ns + LOOK_NS, look_at_ranks, job->jobs);
     if (agent)
         agent_report(agent, MSG_CHOSE,
                      &(struct report){.job = job->number,

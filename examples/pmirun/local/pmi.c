@@ -83,10 +83,9 @@ static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exit
 static int on_pmi_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                         uint64_t token)
 {
-    struct pmi *pmi = ctx;
     const struct conn *c = who->cookie;
 
-    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
+    return c && c->rank ? spawn_for(c->rank, req, token) : -EINVAL;
 }
 
 static void on_pmi_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)

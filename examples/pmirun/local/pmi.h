@@ -18,7 +18,6 @@
 
 struct job;
 struct jobs;
-struct mpi_detect;
 struct port;
 struct rank;
 
@@ -36,8 +35,7 @@ struct conn {
 
 struct pmi {
     struct jobs *jobs;
-    struct port *port;         /* --pmi-port */
-    struct mpi_detect *detect; /* for jobs that ranks spawn */
+    struct port *port; /* --pmi-port */
     struct pmiwire_server *server;
     struct timer tick;   /* of the engine, every half second */
     struct conn *ready;  /* with something to write */

@@ -258,23 +258,21 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
 }
 
 /* On the one node. 0 or an error. */
-static int prepare_job(struct mpi_detect *detect, struct job *job, const struct rank *by,
-                       const struct pmiwire_spawn *req)
+static int prepare_job(struct job *job, const struct rank *by, const struct pmiwire_spawn *req)
 {
     char *why;
     int status, err = pmi_add_job(job->jobs->pmi, job);
 
     for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
         err = table_put(job, req->preput[i].key, req->preput[i].value);
-    if (err || (status = mpi_detect_choose(detect, job, &why)) == 0)
+    if (err || (status = mpi_detect_choose(job, &why)) == 0)
         return err;
     log_message("spawn by %s: %s", rank_name(by), why);
     free(why);
     return status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
 }
 
-int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
-              uint64_t token)
+int spawn_for(struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
 {
     struct jobs *jobs = by->job->jobs;
     struct app *apps = jobs->stopping ? NULL : make_apps(by, req);
@@ -293,7 +291,7 @@ int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_s
     job = spawn_create(by, apps, req->n_cmds, token, &err);
     if (!job)
         return err;
-    err = prepare_job(detect, job, by, req);
+    err = prepare_job(job, by, req);
     if (err) {
         job->abandoned = true; /* jobs_free_ended() frees it */
         return err;

@@ -612,7 +612,6 @@ void agent_set_up(struct pmirun *pr, char **args)
     a->jobs = &pr->jobs;
     a->output = &pr->output;
     a->input = &pr->input;
-    a->detect = &pr->detect;
     if (args[0])
         a->step = step_join(args[0], args[1] ? args[1] : "");
     pr->jobs.agent = pr->input.agent = a;

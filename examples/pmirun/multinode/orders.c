@@ -173,7 +173,7 @@ static void begin_job(struct agent *a, const struct job *plan, struct msg_in *in
         err = -EMFILE;
     }
     status = err ? STATUS_RESOURCES : find_job_programs(job);
-    if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
+    if (status == 0 && (status = mpi_detect_choose(job, &why)) != 0) {
         log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }

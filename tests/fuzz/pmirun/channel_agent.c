@@ -47,7 +47,6 @@ void begin_agent(struct world *w, bool with_prelude)
     a->jobs = &pr->jobs;
     a->output = &pr->output;
     a->input = &pr->input;
-    a->detect = &pr->detect;
     a->node = 1;
     messages.host = a->name;
     begin_net(w, &a->net, 1);

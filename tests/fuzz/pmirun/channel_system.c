@@ -140,7 +140,7 @@ void mpi_detect_ended(struct job *job)
 }
 
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
+int mpi_detect_choose(struct job *job, char **why)
 {
     if (job->mpi == MPI_AUTO)
         job->mpi = MPI_PMI;
