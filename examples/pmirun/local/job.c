@@ -83,10 +83,8 @@ void apps_free(struct app *apps, uint32_t n)
 
 void job_var(struct job *job, char *owned)
 {
-    size_t n = 0;
+    const size_t n = strings_count(job->vars);
 
-    while (job->vars && job->vars[n])
-        n++;
     job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
     job->vars[n] = owned;
     job->vars[n + 1] = NULL;

@@ -106,12 +106,10 @@ static void note_line(struct found *f, char *line)
 /* The user's part of the ranks' environment, all that matters to what loads them. */
 static char **loader_env(const struct app *app)
 {
-    size_t n = 0, k = 0;
-    char **e;
+    const size_t n = strings_count(environ);
+    char **e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
+    size_t k = 0;
 
-    while (environ[n])
-        n++;
-    e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
     for (uint32_t i = 0; i < app->n_sets; i++)
         if (!app_sets(app, app->sets[i], i + 1))
             e[k++] = app->sets[i];

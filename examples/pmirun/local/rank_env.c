@@ -87,26 +87,12 @@ static bool passes_variable(const struct app *app, const char *var)
     return false;
 }
 
-static uint32_t count_own(const struct job *job, bool use_port)
-{
-    return 2u + use_port + (job->mpi == MPI_PMIX) + (job->bound != NULL);
-}
-
-static size_t count_vars(char *const *vars)
-{
-    size_t n = 0;
-
-    while (vars && vars[n])
-        n++;
-    return n;
-}
-
 void app_env_make(struct app_env *env, const struct job *job, const struct app *app, int pmi_fd)
 {
     static char spawned[] = "PMI_SPAWNED=1";
     const struct jobs *jobs = job->jobs;
-    const size_t n_environ = count_vars(environ), n_vars = count_vars(job->vars);
-    size_t n = count_own(job, jobs->opt->use_port), n_ours;
+    const size_t n_environ = strings_count(environ), n_vars = strings_count(job->vars);
+    size_t n = 2u + jobs->opt->use_port + (job->mpi == MPI_PMIX) + (job->bound != NULL), n_ours;
     char **e =
         xrealloc(NULL, (MAX_OWN + MAX_SHARED + app->n_sets + n_environ + n_vars + 1) * sizeof(*e));
 

@@ -115,6 +115,15 @@ char *xappend(char *all, const char *format, ...)
     return both;
 }
 
+size_t strings_count(char *const *v)
+{
+    size_t n = 0;
+
+    while (v && v[n])
+        n++;
+    return n;
+}
+
 void strings_free(char **v)
 {
     for (char **p = v; p && *p; p++)

@@ -36,7 +36,9 @@ void *xgrow(void *p, size_t *cap, size_t n);
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void strings_free(char **v); /* NULL-terminated, or NULL */
+/* Strings, NULL-terminated, or NULL. */
+size_t strings_count(char *const *v);
+void strings_free(char **v);
 /* Does the text begin with one of these, a NULL behind them? */
 bool begins_with(const char *text, const char *const *any);
 /* Reads digits, a number up to max, and moves *text behind them. False: not such a number. */
