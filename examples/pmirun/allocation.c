@@ -355,27 +355,23 @@ static const struct {
 
 char *allocation_find(struct allocation *a)
 {
-    const char *text = NULL;
-    char *why;
-    size_t i;
-
     *a = (struct allocation){0};
-    for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
-        text = variable_if_set(systems[i].variable);
-        if (text && !(systems[i].find == find_slurm && is_one_task_of_many()))
-            break;
-        text = NULL;
+    for (size_t i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
+        const char *text = variable_if_set(systems[i].variable);
+        char *why;
+
+        if (!text || (systems[i].find == find_slurm && is_one_task_of_many()))
+            continue;
+        a->variable = systems[i].variable;
+        a->launch = systems[i].launch;
+        why = systems[i].find(a, text);
+        if (!why && a->n_hosts == 0)
+            why = xprintf("%s=%.200s: it names no host", a->variable, text);
+        if (why)
+            allocation_free(a);
+        return why;
     }
-    if (!text)
-        return NULL;
-    a->variable = systems[i].variable;
-    a->launch = systems[i].launch;
-    why = systems[i].find(a, text);
-    if (!why && a->n_hosts == 0)
-        why = xprintf("%s=%.200s: it names no host", a->variable, text);
-    if (why)
-        allocation_free(a);
-    return why;
+    return NULL;
 }
 
 void allocation_free(struct allocation *a)
