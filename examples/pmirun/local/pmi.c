@@ -306,42 +306,28 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
     return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The next descriptor to send to this client, and the flag to set when it is sent; -1: none. */
-static int descriptor_due(const struct options *opt, const struct conn *c, bool *table_sent,
-                          uint32_t *n_arrays)
-{
-    struct pmiwire_info_conn info;
-    int fd;
-
-    *table_sent = true;
-    *n_arrays = c->n_arrays;
-    pmiwire_conn_query(c->wire, &info);
-    if (!c->rank || opt->use_port || !info.has_extensions) {
-        *table_sent = c->table_sent;
-        return -1;
-    }
-    if (!c->table_sent)
-        return table_fd(c->rank->job);
-    fd = gather_fd(c->rank->job, n_arrays);
-    return *n_arrays != c->n_arrays ? fd : -1;
-}
-
+/* Sends bytes, and the next descriptor that this client is to get: of its job's table, then of each
+ * Allgather. If that cannot be sent, by too many in flight for example, it gets pairs by socket. */
 static ssize_t send_some(const struct options *opt, struct conn *c, const void *p, size_t n)
 {
-    uint32_t n_arrays;
-    bool table_sent;
-    int fd = descriptor_due(opt, c, &table_sent, &n_arrays);
+    uint32_t n_arrays = c->n_arrays;
+    struct pmiwire_info_conn info;
     ssize_t w = -1;
+    int fd;
 
-    if (fd >= 0) {
-        w = send_descriptor(c->src.fd, p, n, fd);
-        if (w < 0 && (errno == EAGAIN || errno == EINTR))
-            return w;
-        /* Another error, such as too many descriptors in flight: this client gets pairs by socket.
-         */
+    pmiwire_conn_query(c->wire, &info);
+    if (c->rank && !opt->use_port && info.has_extensions) {
+        fd = c->table_sent ? gather_fd(c->rank->job, &n_arrays) : table_fd(c->rank->job);
+        if (c->table_sent && n_arrays == c->n_arrays)
+            fd = -1; /* it has this one */
+        if (fd >= 0) {
+            w = send_descriptor(c->src.fd, p, n, fd);
+            if (w < 0 && (errno == EAGAIN || errno == EINTR))
+                return w;
+        }
+        c->table_sent = true;
+        c->n_arrays = n_arrays;
     }
-    c->table_sent = table_sent;
-    c->n_arrays = n_arrays;
     return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
