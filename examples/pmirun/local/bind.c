@@ -230,17 +230,11 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
 
 /* ---- telling ---- */
 
-/* log_message() cuts lines that are this long. */
 static void report_binding(const struct job *job, uint32_t i, const char *what, const char *drawn,
                            const char *cpus)
 {
-    char *line;
-
-    line = messages.host ? xprintf("pmirun on %s: ", messages.host) : xprintf("pmirun: ");
-    line = xappend(line, "%s %s%s%s, processors %s\n", rank_name(&job->ranks[i]), what,
-                   drawn ? " " : "", drawn ? drawn : "", cpus);
-    print_text(line, strlen(line));
-    free(line);
+    log_message("%s %s%s%s, processors %s", rank_name(&job->ranks[i]), what, drawn ? " " : "",
+                drawn ? drawn : "", cpus);
 }
 
 /* Turns the decision into texts, and reports it. */

@@ -265,15 +265,11 @@ void print_text(const char *text, size_t n)
 
 static void say_v(const char *prefix, const char *format, va_list ap)
 {
-    char line[2048];
-    size_t len = (size_t)snprintf(line, sizeof(line), "%s", prefix);
-    int n = vsnprintf(line + len, sizeof(line) - len - 1, format, ap);
+    char *text = format_v(format, ap), *line = xprintf("%s%s\n", prefix, text);
 
-    if (n < 0)
-        return;
-    len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
-    line[len++] = '\n';
-    print_text(line, len);
+    print_text(line, strlen(line));
+    free(line);
+    free(text);
 }
 
 void log_message(const char *format, ...)
