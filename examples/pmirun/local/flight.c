@@ -237,7 +237,7 @@ static int child_main(void *arg)
         move_fd(f, SLOT_IN, STDIN_FILENO);
     move_fd(f, SLOT_OUT, STDOUT_FILENO);
     move_fd(f, SLOT_ERR, STDERR_FILENO);
-    if (!f->use_port)
+    if (!f->rank->job->jobs->opt->use_port)
         move_fd(f, SLOT_PMI, FD_PMI);
     if (app->wdir && (rc = raw_syscall(SYS_chdir, (long)app->wdir, 0, 0, 0)) < 0)
         fail_flight(f, STAGE_WDIR, rc);

@@ -43,7 +43,6 @@ struct flight {
     char **shell_argv; /* runs the program if the kernel does not know its format; NULL: none */
     struct rank_env env;
     const struct place_set *cpus; /* it binds itself to these; NULL: does not */
-    bool use_port;                /* it gets no PMI connection */
     bool take_stdin;              /* the slot's descriptor becomes stdin; else our own stays */
     volatile int err;
     volatile enum stage stage;

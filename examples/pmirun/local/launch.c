@@ -124,13 +124,13 @@ void launch_land_all(struct launcher *l)
 /* ---- one rank ---- */
 
 /* Makes a rank's channels: our ends, by slot, and the child's ends in their slots. 0 or -errno. */
-static int make_channels(struct flight *f, int ours[SLOT_IN])
+static int make_channels(const struct flight *f, bool use_port, int ours[SLOT_IN])
 {
     int p[2], rc = 0;
 
     for (int slot = SLOT_PMI; slot < SLOT_IN; slot++)
         ours[slot] = -1;
-    for (int slot = f->use_port ? SLOT_OUT : SLOT_PMI; slot < SLOT_IN && rc == 0; slot++) {
+    for (int slot = use_port ? SLOT_OUT : SLOT_PMI; slot < SLOT_IN && rc == 0; slot++) {
         if ((slot == SLOT_PMI ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p)
                               : pipe2(p, O_CLOEXEC)) != 0)
             return -errno;
@@ -170,18 +170,18 @@ static struct flight *next_flight(struct launcher *l)
 /* Makes the process. Its pid, or -errno; then nothing is left of it. */
 static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, int ours[SLOT_IN])
 {
+    const bool use_port = l->jobs->opt->use_port;
     pid_t pid;
     int rc;
 
-    f->use_port = l->jobs->opt->use_port;
-    rc = make_channels(f, ours);
-    if (rc == 0 && f->use_port)
+    rc = make_channels(f, use_port, ours);
+    if (rc == 0 && use_port)
         port_assign(l->jobs, r);
     if (rc == 0) {
         f->rank = r;
         f->shell_argv = l->shell_argv;
         f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
-        rank_env_make(&f->env, &l->env, r, f->use_port);
+        rank_env_make(&f->env, &l->env, r);
         f->take_stdin = prepare_stdin(l, f, r);
         pid = flight_start(f);
         if (pid > 0)

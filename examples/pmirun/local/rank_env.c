@@ -133,8 +133,7 @@ void app_env_free(struct app_env *env)
     env->vars = NULL;
 }
 
-void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r,
-                   bool use_port)
+void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r)
 {
     size_t n = 0;
 
@@ -146,7 +145,7 @@ void rank_env_make(struct rank_env *own, const struct app_env *env, const struct
     memcpy(own->vars, env->vars, (env->n + 1) * sizeof(*own->vars));
     own->vars[n++] = own->rank;
     own->vars[n++] = own->local;
-    if (use_port)
+    if (r->job->jobs->opt->use_port)
         own->vars[n++] = own->id;
     if (r->job->mpi == MPI_PMIX)
         own->vars[n++] = own->pmix;
