@@ -264,7 +264,7 @@ static uint32_t count_others(const struct job *job)
 }
 
 /* What the host needs to know of any job. app_procs is to be freed. */
-static struct pmix_host_job describe_job(const struct job *job)
+static struct pmix_host_job describe_for_host(const struct job *job)
 {
     uint32_t *app_procs = xrealloc(NULL, job->n_apps * sizeof(*app_procs)), n_ranks = 0;
 
@@ -283,7 +283,7 @@ static struct pmix_host_job describe_job(const struct job *job)
 
 int host_job(struct job *job, char **why)
 {
-    struct pmix_host_job j = describe_job(job);
+    struct pmix_host_job j = describe_for_host(job);
     int rc, err;
 
     j.n_before = count_others(job);
@@ -309,7 +309,7 @@ int host_job(struct job *job, char **why)
 
 bool host_space(const struct job *plan)
 {
-    struct pmix_host_job j = describe_job(plan);
+    struct pmix_host_job j = describe_for_host(plan);
     const bool ok = !host_knows(j.number);
     char **vars = NULL, *why = NULL;
 

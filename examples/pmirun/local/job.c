@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "job.h"
 
-#include "guard.h"
 #include "loop.h"
 #include "mpir.h"
 #include "progress.h"
@@ -193,21 +192,7 @@ bool job_is_settled(const struct job *job)
     return job->abandoned || job->n_launched == job->n_local;
 }
 
-/* ---- their processes ---- */
-
-static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
-
-struct rank *rank_by_pid(pid_t pid)
-{
-    return by_pid[(uint32_t)pid % MAX_PID];
-}
-
-void rank_note_pid(struct rank *r, bool runs)
-{
-    if (runs || rank_by_pid(r->pid) == r)
-        by_pid[(uint32_t)r->pid % MAX_PID] = runs ? r : NULL;
-    guard_note(r->job->jobs->guard, r->pid, runs);
-}
+/* ---- their start ---- */
 
 void rank_started(struct rank *r, pid_t pid)
 {

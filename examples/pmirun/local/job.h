@@ -185,9 +185,6 @@ void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
-/* The rank that is this child of ours; NULL: none. */
-struct rank *rank_by_pid(pid_t pid);
-void rank_note_pid(struct rank *r, bool runs); /* for that, and for the guard */
 /* A rank's process runs, here or on another node; all of a job's do. */
 void rank_started(struct rank *r, pid_t pid);
 void job_started(struct job *job);

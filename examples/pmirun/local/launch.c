@@ -17,6 +17,7 @@
 #include "pmi.h"
 #include "port.h"
 #include "program.h"
+#include "rank_end.h"
 #include "signals.h"
 
 #include <errno.h>

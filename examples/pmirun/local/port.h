@@ -22,7 +22,7 @@ struct port {
     uint32_t n_bad_ids;
     uint32_t n_unknown;    /* open connections without identity */
     uint64_t n_complaints; /* about them */
-    int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
+    int diag_fd;           /* NETLINK_SOCK_DIAG, -1: none */
 };
 
 int port_init(struct port *port);

@@ -32,6 +32,23 @@
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
 #define SAID_AT_MOST   4u /* processes that are ended with their rank, by name */
 
+/* ---- children ---- */
+
+static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
+
+/* NULL: it is no rank. */
+static struct rank *rank_by_pid(pid_t pid)
+{
+    return by_pid[(uint32_t)pid % MAX_PID];
+}
+
+void rank_note_pid(struct rank *r, bool runs)
+{
+    if (runs || rank_by_pid(r->pid) == r)
+        by_pid[(uint32_t)r->pid % MAX_PID] = runs ? r : NULL;
+    guard_note(r->job->jobs->guard, r->pid, runs);
+}
+
 /* ---- processes that outlive their rank ---- */
 
 static bool is_inherited(const struct leftovers *leftovers, pid_t pid)

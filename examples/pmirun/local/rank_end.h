@@ -21,6 +21,8 @@ void jobs_free_ended(struct jobs *jobs);
 /* Frees a job that is not in the list. */
 void job_release(struct job *job);
 void ranks_signal(struct jobs *jobs, int sig);
+/* A child is this rank, or no longer: to reap it, and for the guard. */
+void rank_note_pid(struct rank *r, bool runs);
 /* Reaps processes that have ended. */
 void ranks_reap(struct jobs *jobs);
 /* After the last rank: ends processes that outlive theirs. True when none is left. */
