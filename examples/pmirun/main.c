@@ -45,7 +45,7 @@ static void set_up_alone(struct pmirun *pr)
     loop_init(pr);
     err = pmi_init(&pr->pmi);
     if (err)
-        die(STATUS_RESOURCES, "cannot start the PMI server: %s", any_strerror(err));
+        die(STATUS_RESOURCES, "cannot start the PMI server: %s", pmiwire_strerror(err));
     if (pr->opt.use_port) {
         err = port_init(&pr->port);
         if (err)
@@ -54,7 +54,7 @@ static void set_up_alone(struct pmirun *pr)
     job = job_create_first(&pr->jobs, NULL);
     err = pmi_add_job(&pr->pmi, job);
     if (err)
-        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
+        die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
     status = mpi_detect_choose(job, &why);
     if (status)
         die(status, "%s", why);

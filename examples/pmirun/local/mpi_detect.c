@@ -338,7 +338,7 @@ static int put_places(struct job *job, char **why)
 
     if (err == 0)
         return 0;
-    *why = xprintf("cannot store the bindings of ranks: %s", any_strerror(err));
+    *why = xprintf("cannot store the bindings of ranks: %s", pmiwire_strerror(err));
     return STATUS_RESOURCES;
 }
 

@@ -108,7 +108,7 @@ void early_release(struct job *job)
     early_free(job);
     if (err) {
         log_message("cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
-                    any_strerror(err));
+                    pmiwire_strerror(err));
         job_stop(job->jobs, STATUS_RESOURCES);
     }
 }

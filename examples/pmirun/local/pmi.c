@@ -129,7 +129,7 @@ static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32
         agent_report_lost(jobs->agent, node, "it is gone");
         return;
     }
-    log_message("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    log_message("the key-value exchange has failed: %s; stopping the job", pmiwire_strerror(rc));
     job_stop(jobs, STATUS_RESOURCES);
 }
 

@@ -177,7 +177,7 @@ static void on_port_connection(void *of, struct source *src, uint32_t events)
         c = pmi_new_conn(port->pmi, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
             if (port_may_complain(port))
-                log_message("cannot accept a connection: %s", any_strerror(err));
+                log_message("cannot accept a connection: %s", pmiwire_strerror(err));
             close(fd);
             continue;
         }

@@ -37,12 +37,6 @@ struct table {
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
 };
 
-/* An error of libshmht's or the system's. */
-static const char *table_why(int rc)
-{
-    return rc > -4096 ? strerror(-rc) : shmht_strerror(rc);
-}
-
 static void table_free(struct table *t)
 {
     shmht_writer_destroy(t->writer);
@@ -104,7 +98,8 @@ void table_create(struct job *job)
     if (rc >= 0)
         rc = shared_advertise(job, PMIWIRE_EXT_TABLE, &desc, t->name);
     if (rc != 0) {
-        log_message("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
+        log_message("cannot create the shared table: %s; ranks get pairs by socket",
+                    shmht_strerror(rc));
         table_free(t);
         return;
     }
@@ -126,7 +121,7 @@ static void table_give_up(struct job *job, int rc)
         0)
         job_stop(job->jobs, STATUS_RESOURCES); /* else they would read stale values */
     log_message("cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
-                job->number, table_why(rc));
+                job->number, shmht_strerror(rc));
 }
 
 void table_publish(struct job *job)
@@ -253,7 +248,7 @@ static void gather_begin(struct job *job, uint32_t number, uint32_t longest)
     g->number = number;
     rc = make_array(g, job, longest);
     if (rc != 0)
-        log_verbose("an Allgather without shared memory: %s", table_why(rc));
+        log_verbose("an Allgather without shared memory: %s", shmht_strerror(rc));
 }
 
 static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value);

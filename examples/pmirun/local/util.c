@@ -167,11 +167,6 @@ bool env_set(char *assignment)
     return true;
 }
 
-const char *any_strerror(int rc)
-{
-    return rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc);
-}
-
 const char *own_host(void)
 {
     static char name[HOST_NAME_MAX + 1];

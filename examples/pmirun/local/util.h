@@ -44,7 +44,6 @@ bool begins_with(const char *text, const char *const *any);
 /* Reads digits, a number up to max, and moves *text behind them. False: not such a number. */
 bool read_number(const char **text, uint32_t max, uint32_t *v);
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
-const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* Opens those of 0, 1 and 2 that are closed, or our own descriptors would get these numbers: for
  * reading alone, so that a write there is an error and not lost. False: errno. */

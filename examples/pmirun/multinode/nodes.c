@@ -595,6 +595,6 @@ void head_set_up(struct pmirun *pr)
     job_create_first(&pr->jobs, node_of);
     err = names_init(h);
     if (err)
-        die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
+        die(STATUS_RESOURCES, "cannot keep published names: %s", pmiwire_strerror(err));
     start_head(h);
 }

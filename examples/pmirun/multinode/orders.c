@@ -35,7 +35,7 @@ static void start_own_server(struct agent *a)
     if (err == 0 && a->opt->use_port)
         err = port_init(a->jobs->pmi->port);
     if (err) {
-        log_message("cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        log_message("cannot start the PMI server: %s; stopping the job", pmiwire_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         a->unserved = true;
     }
@@ -159,7 +159,7 @@ static void begin_job(struct agent *a, const struct job *plan, struct msg_in *in
     job = job_create(a->jobs, plan);
     err = pmi_add_job(a->jobs->pmi, job);
     if (err)
-        log_message("cannot serve the job: %s", any_strerror(err));
+        log_message("cannot serve the job: %s", pmiwire_strerror(err));
     if (err == 0 && a->step) {
         step_adopt(a, job);
         agent_begin_exchange(a, job);

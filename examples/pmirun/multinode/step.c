@@ -258,7 +258,7 @@ void step_adopt(struct agent *a, struct job *job)
             err = pmi_attach(t->rank, t->fd);
     }
     if (err) {
-        log_message("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        log_message("cannot serve the step's ranks: %s; stopping the job", pmiwire_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
