@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The beginning and the end. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>

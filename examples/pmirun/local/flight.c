@@ -42,7 +42,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define STACK_BYTES 131072u
 #define GUARD_BYTES 65536u /* at its low end; a page of any size */

@@ -6,7 +6,6 @@
 #ifndef PMIRUN_JOB_H
 #define PMIRUN_JOB_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>

@@ -11,10 +11,8 @@
 #include "mpir.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "job.h"
-#include "role.h"
 
 struct MPIR_PROCDESC {
     const char *host_name, *executable_name;

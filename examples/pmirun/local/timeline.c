@@ -4,7 +4,6 @@
 #include "timeline.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "util.h"
 
-#include "pmirun.h"
 #include "loop.h"
 #include "progress.h"
 
