@@ -202,10 +202,6 @@ int port_init(struct port *port)
     return 0;
 }
 
-void port_forget(struct port *port, const struct rank *r)
-{
-}
-
 bool port_may_complain(struct port *port)
 {
     return true;
