@@ -36,16 +36,11 @@ bool host_is_name(const char *name, size_t n)
 
 bool host_is_own(const char *name)
 {
-    char own[HOST_NAME_BYTES + 1] = "";
+    const char *own = own_host();
+    const size_t n = strcspn(own, ".");
 
-    if (strcasecmp(name, "localhost") == 0)
-        return true;
-    if (gethostname(own, sizeof(own) - 1) != 0 || !own[0])
-        return false;
-    if (strcasecmp(name, own) == 0)
-        return true;
-    own[strcspn(own, ".")] = '\0';
-    return strcasecmp(name, own) == 0;
+    return strcasecmp(name, "localhost") == 0 || strcasecmp(name, own) == 0 ||
+           (strlen(name) == n && strncasecmp(name, own, n) == 0);
 }
 
 /* ---- the list ---- */
@@ -65,8 +60,8 @@ char *host_add(struct allocation *a, const char *name, size_t n, uint32_t slots)
     if (!host_is_name(name, n))
         return xprintf("\"%.*s\" is not a valid host name",
                        (int)(n < HOST_NAME_BYTES ? n : HOST_NAME_BYTES), name);
-    if (!a->index && !(a->index = calloc(INDEX_SIZE, sizeof(*a->index))))
-        return xprintf("out of memory");
+    if (!a->index)
+        a->index = xzalloc(INDEX_SIZE * sizeof(*a->index));
     own = xprintf("%.*s", (int)n, name);
     at = hash_text(own) % INDEX_SIZE;
     while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], own) != 0)
@@ -102,6 +97,15 @@ static uint32_t take_count(const char **p)
     uint32_t v;
 
     return read_number(p, MAX_PROCS, &v) ? v : 0;
+}
+
+/* A host and its number of slots; `count` may be NULL: there is none. */
+static char *add_counted(struct allocation *a, const char *host, const char *count)
+{
+    const uint32_t slots = count ? take_count(&count) : 0;
+
+    return !slots || *count ? xprintf("\"%.255s\" has no number of slots", host)
+                            : host_add(a, host, strlen(host), slots);
 }
 
 /* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */
@@ -257,13 +261,8 @@ static char *find_pairs(struct allocation *a, const char *text)
 {
     char *copy = xprintf("%s", text), *save = NULL, *why = NULL;
 
-    for (char *h = strtok_r(copy, " ", &save); h && !why; h = strtok_r(NULL, " ", &save)) {
-        const char *count = strtok_r(NULL, " ", &save), *end = count ? count : "";
-        const uint32_t slots = take_count(&end);
-
-        why = !slots || *end ? xprintf("\"%.255s\" has no number of slots", h)
-                             : host_add(a, h, strlen(h), slots);
-    }
+    for (char *h = strtok_r(copy, " ", &save); h && !why; h = strtok_r(NULL, " ", &save))
+        why = add_counted(a, h, strtok_r(NULL, " ", &save));
     free(copy);
     return refusal_text(why, a->variable, text);
 }
@@ -289,18 +288,13 @@ static FILE *open_file(const char *path)
 static char *allocation_add_line(struct allocation *a, char *line, bool with_slots)
 {
     char *save = NULL, *host = strtok_r(line, " \t\r\n", &save);
-    const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL, *end = count;
-    uint32_t slots = 1;
+    const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL;
 
     if (!host)
         return NULL;
-    if (!with_slots && count)
-        return xprintf("more than one word");
     if (with_slots)
-        slots = count ? take_count(&end) : 0;
-    if (!slots || (with_slots && *end))
-        return xprintf("\"%.255s\" has no number of slots", host);
-    return host_add(a, host, strlen(host), slots);
+        return add_counted(a, host, count);
+    return count ? xprintf("more than one word") : host_add(a, host, strlen(host), 1);
 }
 
 static char *find_file(struct allocation *a, const char *path, bool with_slots)
@@ -361,27 +355,23 @@ static const struct {
 
 char *allocation_find(struct allocation *a)
 {
-    const char *text = NULL;
-    char *why;
-    size_t i;
-
     *a = (struct allocation){0};
-    for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
-        text = variable_if_set(systems[i].variable);
-        if (text && !(systems[i].find == find_slurm && is_one_task_of_many()))
-            break;
-        text = NULL;
+    for (size_t i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
+        const char *text = variable_if_set(systems[i].variable);
+        char *why;
+
+        if (!text || (systems[i].find == find_slurm && is_one_task_of_many()))
+            continue;
+        a->variable = systems[i].variable;
+        a->launch = systems[i].launch;
+        why = systems[i].find(a, text);
+        if (!why && a->n_hosts == 0)
+            why = xprintf("%s=%.200s: it names no host", a->variable, text);
+        if (why)
+            allocation_free(a);
+        return why;
     }
-    if (!text)
-        return NULL;
-    a->variable = systems[i].variable;
-    a->launch = systems[i].launch;
-    why = systems[i].find(a, text);
-    if (!why && a->n_hosts == 0)
-        why = xprintf("%s=%.200s: it names no host", a->variable, text);
-    if (why)
-        allocation_free(a);
-    return why;
+    return NULL;
 }
 
 void allocation_free(struct allocation *a)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The beginning and the end. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "local/gather.h"
 #include "local/host.h"
 #include "local/job_end.h"
 #include "local/launch.h"
@@ -39,7 +37,6 @@ static void set_up_alone(struct pmirun *pr)
     char *why;
 
     find_all_programs(&pr->opt);
-    leftovers_note_inherited(&pr->jobs.leftovers);
     launch_init(&pr->jobs, &pr->output, &pr->input, &pr->signals);
     why = launch_check_limits(pr->jobs.launcher, pr->opt.n_procs, 0);
     if (why)
@@ -47,7 +44,7 @@ static void set_up_alone(struct pmirun *pr)
     loop_init(pr);
     err = pmi_init(&pr->pmi);
     if (err)
-        die(STATUS_RESOURCES, "cannot start the PMI server: %s", any_strerror(err));
+        die(STATUS_RESOURCES, "cannot start the PMI server: %s", pmiwire_strerror(err));
     if (pr->opt.use_port) {
         err = port_init(&pr->port);
         if (err)
@@ -56,28 +53,27 @@ static void set_up_alone(struct pmirun *pr)
     job = job_create_first(&pr->jobs, NULL);
     err = pmi_add_job(&pr->pmi, job);
     if (err)
-        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
-    status = mpi_detect_choose(&pr->detect, job, &why);
+        die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
+    status = mpi_detect_choose(job, &why);
     if (status)
         die(status, "%s", why);
-    job_queue(job);
+    job->queued = true;
 }
 
 /* A line for each node. */
 static void print_exit_codes(const struct jobs *jobs)
 {
     const struct job *job = jobs->first;
-    char host[256] = "", *text = NULL;
+    char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
 
     if (!f)
         die(STATUS_RESOURCES, "out of memory");
-    gethostname(host, sizeof(host) - 1);
     for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
 
-        fprintf(f, "exit codes: [%s] ", jobs->head ? head_node_name(jobs->head, node) : host);
+        fprintf(f, "exit codes: [%s] ", node_name(jobs, node));
         for (uint32_t i = 0; i < job->n_local; i++) {
             const struct rank *r = &job->ranks[i];
 
@@ -138,10 +134,8 @@ static struct pmirun run; /* large */
 /* However we end, by die() too: what has a name would outlive us. */
 static void release_memory(void)
 {
-    for (struct job *job = run.jobs.first; job; job = job->next) {
+    for (struct job *job = run.jobs.first; job; job = job->next)
         table_destroy(job); /* takes its name back */
-        gather_destroy(job);
-    }
     host_stop();
     progress_clear();
     (void)timeline_write(&run.timeline, &run.jobs, true);        /* a no-op unless we give up */
@@ -161,6 +155,7 @@ int main(int argc, char **argv)
 #endif
     loop.start_ns = loop.now_ns = clock_ns();
     pmirun_init(pr);
+    jobs->leftovers.inherited = children_of(getpid());
     if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr, argv + 2);
     } else {

@@ -75,10 +75,7 @@ char *reach_allocation(struct options *opt)
     opt->n_hosts = a.n_hosts;
     if (opt->n_nodes) /* ranks are divided evenly among n_nodes */
         memset(opt->slots, 0, opt->n_hosts * sizeof(*opt->slots));
-    a.hosts = NULL;
-    a.slots = NULL;
-    a.n_hosts = 0;
-    allocation_free(&a);
+    free(a.index);
     return NULL;
 }
 

@@ -19,7 +19,7 @@ my %below = ( # folder => the folders whose headers its files may include, besid
 
 my %never = ( # the parts that decide, and headers of the parts that act, which they must not call
     'examples/pmirun' => { files => [qw(local/job.c local/job_end.c)],
-        headers => [qw(launch.h pmi.h host.h spawn.h input.h signals.h guard.h rank_end.h leftovers.h mpi_detect.h)] },
+        headers => [qw(launch.h pmi.h host.h spawn.h input.h signals.h guard.h rank_end.h mpi_detect.h)] },
 );
 
 my $root = shift or die "usage: includes.pl ROOT\n";

@@ -55,26 +55,20 @@ void bind_free(struct binding *b)
     }
     free(b->sets);
     free(b->vars);
+    free(b->cpusets);
     free(b->localities);
     free(b);
 }
 
-static void *alloc_zeroed(size_t n, size_t bytes)
-{
-    void *p = xrealloc(NULL, n ? n * bytes : 1);
-
-    memset(p, 0, n * bytes);
-    return p;
-}
-
 static struct binding *make_binding(uint32_t n)
 {
-    struct binding *b = alloc_zeroed(1, sizeof(*b));
+    struct binding *b = xzalloc(sizeof(*b));
 
     b->n = n;
-    b->sets = alloc_zeroed(n, sizeof(*b->sets));
-    b->vars = alloc_zeroed(n, sizeof(*b->vars));
-    b->localities = alloc_zeroed(n, sizeof(*b->localities));
+    b->sets = xzalloc(n * sizeof(*b->sets));
+    b->vars = xzalloc(n * sizeof(*b->vars));
+    b->cpusets = xzalloc(n * sizeof(*b->cpusets));
+    b->localities = xzalloc(n * sizeof(*b->localities));
     return b;
 }
 
@@ -102,7 +96,7 @@ static void take_seats(struct job *job)
 
     for (const struct job *j = first; j; j = next_seated(j->next))
         most += ranks_on_host(j);
-    taken = alloc_zeroed(most, sizeof(*taken));
+    taken = xzalloc(most * sizeof(*taken));
     for (const struct job *j = first; j; j = next_seated(j->next))
         for (uint32_t i = 0; i < ranks_on_host(j); i++)
             if (j->seats[i] < most)
@@ -236,19 +230,11 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
 
 /* ---- telling ---- */
 
-/* log_message() cuts lines that are this long. */
 static void report_binding(const struct job *job, uint32_t i, const char *what, const char *drawn,
                            const char *cpus)
 {
-    char name[RANK_NAME_BYTES];
-    char *line;
-
-    rank_name(&job->ranks[i], name);
-    line = messages.host ? xprintf("pmirun on %s: ", messages.host) : xprintf("pmirun: ");
-    line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
-                   drawn ? drawn : "", cpus);
-    print_text(line, strlen(line));
-    free(line);
+    log_message("%s %s%s%s, processors %s", rank_name(&job->ranks[i]), what, drawn ? " " : "",
+                drawn ? drawn : "", cpus);
 }
 
 /* Turns the decision into texts, and reports it. */
@@ -263,6 +249,7 @@ static int describe_binding(const struct topology *topology, const struct job *j
         if (!cpus)
             return STATUS_RESOURCES;
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
+        b->cpusets[i] = b->vars[i] + strlen(VARIABLE);
         if (t && job->mpi != MPI_PMI)
             b->localities[i] = place_locality(t, &b->sets[i]);
         if (t && job->jobs->opt->report_bindings)

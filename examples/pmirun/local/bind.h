@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "../place/place.h"
 
@@ -17,6 +16,7 @@ struct binding {
     uint32_t n;
     struct place_set *sets;
     char **vars;       /* PMIRUN_CPUSET=0-3,8 */
+    char **cpusets;    /* the same without the name, where it lies in vars */
     char **localities; /* for PMIx and Open MPI: PMIX_LOCALITY_STRING; an entry may be NULL */
 };
 
@@ -24,11 +24,6 @@ struct binding {
  * STATUS_* and *why, a sentence to be freed. */
 int bind_job(struct topology *topology, struct job *job, char **why);
 void bind_free(struct binding *b); /* NULL is allowed */
-/* The processors in the value of one of b->vars. */
-static inline const char *bind_cpuset(const char *var)
-{
-    return strchr(var, '=') + 1;
-}
 /* The processors that this process may use; place_set_free(). False: unknown. */
 bool bind_own(struct place_set *set);
 

@@ -7,21 +7,9 @@
 #include "bytes.h"
 #include "util.h"
 
-static void msg_reserve(struct msg *m, size_t n)
-{
-    size_t cap = m->cap ? m->cap : 256;
-
-    if (m->len + n <= m->cap)
-        return;
-    while (cap < m->len + n)
-        cap *= 2;
-    m->p = xrealloc(m->p, cap);
-    m->cap = cap;
-}
-
 void msg_bytes(struct msg *m, const void *p, size_t n)
 {
-    msg_reserve(m, n);
+    m->p = xgrow(m->p, &m->cap, m->len + n);
     if (n)
         memcpy(m->p + m->len, p, n);
     m->len += n;
@@ -85,45 +73,30 @@ uint64_t get_u64(struct msg_in *in)
     return low | (uint64_t)get_u32(in) << 32;
 }
 
-const char *get_text(struct msg_in *in, size_t *n)
-{
-    const char *p;
-
-    *n = get_u32(in);
-    if (*n > in->left) {
-        in->bad = true;
-        in->left = 0;
-        *n = 0;
-    }
-    p = in->p;
-    in->p += *n;
-    in->left -= *n;
-    return p;
-}
-
 struct pmiwire_str get_str(struct msg_in *in)
 {
-    struct pmiwire_str s;
+    struct pmiwire_str s = {NULL, get_u32(in)};
 
-    s.ptr = get_text(in, &s.len);
+    if (s.len > in->left) {
+        in->bad = true;
+        in->left = 0;
+        s.len = 0;
+    }
+    s.ptr = in->p;
+    in->p += s.len;
+    in->left -= s.len;
     return s;
 }
 
 char *get_string(struct msg_in *in)
 {
-    size_t n;
-    const char *p = get_text(in, &n);
-    char *s;
+    struct pmiwire_str s = get_str(in);
 
-    if (memchr(p, '\0', n)) {
+    if (memchr(s.ptr, '\0', s.len)) {
         in->bad = true;
-        n = 0;
+        s.len = 0;
     }
-    s = xrealloc(NULL, n + 1);
-    if (n)
-        memcpy(s, p, n);
-    s[n] = '\0';
-    return s;
+    return xprintf("%.*s", (int)s.len, s.ptr);
 }
 
 uint32_t get_count(struct msg_in *in, size_t least)

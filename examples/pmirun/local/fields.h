@@ -35,8 +35,7 @@ struct msg_in {
 
 uint32_t get_u32(struct msg_in *in);
 uint64_t get_u64(struct msg_in *in);
-const char *get_text(struct msg_in *in, size_t *n);
-struct pmiwire_str get_str(struct msg_in *in); /* the same */
+struct pmiwire_str get_str(struct msg_in *in);
 char *get_string(struct msg_in *in); /* a copy; NUL bytes in it make the message bad. Never NULL */
 /* Reads a count of items of at least `least` bytes each. */
 uint32_t get_count(struct msg_in *in, size_t least);

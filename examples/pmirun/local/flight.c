@@ -42,12 +42,52 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define STACK_BYTES 131072u
 #define GUARD_BYTES 65536u /* at its low end; a page of any size */
 
+/*
+ * System calls that do not set errno, for a child that runs in its parent's memory while the parent
+ * continues: both share errno, as all thread-local storage. RAWCALL is 0 on machines without such
+ * calls here; there the parent must sleep meanwhile. Returns the result, or -errno.
+ */
+static inline long raw_syscall(long number, long a, long b, long c, long d)
+{
+#if defined(__x86_64__)
+#define RAWCALL 1
+    register long r10 __asm__("r10") = d;
+    long rc;
+
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return rc;
+#elif defined(__aarch64__)
+#define RAWCALL 1
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+#else
+#define RAWCALL 0
+    long rc = syscall(number, a, b, c, d);
+
+    return rc < 0 ? -errno : rc;
+#endif
+}
+
 /* ---- the fleet ---- */
+
+/* One past the last slot. */
+static int fleet_fd_end(const struct fleet *fleet)
+{
+    return FD_SLOTS + SLOTS * (int)fleet->n;
+}
 
 static rlim_t raise_limit(struct fleet *fleet)
 {
@@ -67,7 +107,7 @@ int fleet_init(struct fleet *fleet, const struct signals *signals)
     if (getrlimit(RLIMIT_NOFILE, &fleet->orig_nofile) != 0)
         return -errno;
     limit = raise_limit(fleet) / 4 / SLOTS; /* not over a quarter of all */
-    fleet->n = limit < 1 ? 1 : limit < FLIGHTS ? (unsigned)limit : FLIGHTS;
+    fleet->n = limit < 1 || !RAWCALL ? 1 : limit < FLIGHTS ? (unsigned)limit : FLIGHTS;
 
     if (!open_standard())
         return -errno;
@@ -108,9 +148,7 @@ void fleet_shrink(struct fleet *fleet, unsigned n)
 /* ---- the child ---- */
 
 /* Negative rc: -errno of a raw system call. */
-static void fail_flight(struct flight *f, enum stage stage, long rc) __attribute__((noreturn));
-
-static void fail_flight(struct flight *f, enum stage stage, long rc)
+static _Noreturn void fail_flight(struct flight *f, enum stage stage, long rc)
 {
     f->err = (int)-rc;
     f->stage = stage;
@@ -171,7 +209,7 @@ static void own_descriptors(struct flight *f)
 static int child_main(void *arg)
 {
     struct flight *f = arg;
-    const struct app *app = f->app;
+    const struct app *app = f->rank->app;
     long rc;
 
     own_descriptors(f);
@@ -198,7 +236,7 @@ static int child_main(void *arg)
         move_fd(f, SLOT_IN, STDIN_FILENO);
     move_fd(f, SLOT_OUT, STDOUT_FILENO);
     move_fd(f, SLOT_ERR, STDERR_FILENO);
-    if (!f->use_port)
+    if (!f->rank->job->jobs->opt->use_port)
         move_fd(f, SLOT_PMI, FD_PMI);
     if (app->wdir && (rc = raw_syscall(SYS_chdir, (long)app->wdir, 0, 0, 0)) < 0)
         fail_flight(f, STAGE_WDIR, rc);
@@ -270,8 +308,8 @@ pid_t flight_start(struct flight *f)
             return -errno;
         f->tid = 1;
         pid = clone(child_main, f->stack + STACK_BYTES,
-                    CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID |
-                        (FLIGHTS == 1 ? CLONE_VFORK : 0) | SIGCHLD,
+                    CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID | (RAWCALL ? 0 : CLONE_VFORK) |
+                        SIGCHLD,
                     f, NULL, NULL, &f->tid);
         if (pid < 0)
             pid = errno == EINVAL ? start_copy(f) : -errno;

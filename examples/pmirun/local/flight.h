@@ -14,14 +14,13 @@
 #include <sys/types.h>
 
 #include "rank_env.h"
-#include "rawcall.h"
 
 /*
- * Flights at a time, at most; one where we have no raw system calls. A few would do on an idle
+ * Flights at a time, at most; one where flight.c has no raw system calls. A few would do on an idle
  * machine, but beside other work each waits for its turn on a processor: 1,024 ranks of a PMI
  * client beside 4 busy processes, whole job: 4 flights 2.1 s, 16 flights 1.1 s, 64 flights 0.8 s.
  */
-#define FLIGHTS (RAWCALL ? 32 : 1)
+#define FLIGHTS 32
 
 /* pmirun's low descriptors. The program finds its PMI connection at FD_PMI; each flight has SLOTS
  * from FD_SLOTS on. */
@@ -30,7 +29,6 @@ enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOT
 /* What failed in a child. */
 enum stage { STAGE_NONE, STAGE_DESCRIPTORS, STAGE_WDIR, STAGE_BIND, STAGE_EXEC };
 
-struct app;
 struct fleet;
 struct place_set;
 struct rank;
@@ -42,11 +40,9 @@ struct flight {
     char *stack;
     const struct fleet *fleet;
     struct rank *rank;
-    const struct app *app;
     char **shell_argv; /* runs the program if the kernel does not know its format; NULL: none */
     struct rank_env env;
     const struct place_set *cpus; /* it binds itself to these; NULL: does not */
-    bool use_port;                /* it gets no PMI connection */
     bool take_stdin;              /* the slot's descriptor becomes stdin; else our own stays */
     volatile int err;
     volatile enum stage stage;
@@ -70,12 +66,6 @@ struct fleet {
 int fleet_init(struct fleet *fleet, const struct signals *signals);
 /* Gives back the descriptors of all flights but the first n, which have landed. */
 void fleet_shrink(struct fleet *fleet, unsigned n);
-/* One past the last slot. */
-static inline int fleet_fd_end(const struct fleet *fleet)
-{
-    return FD_SLOTS + SLOTS * (int)fleet->n;
-}
-
 /* Makes the child. Its pid, or -errno. An error of its execve() is known when it lands. */
 pid_t flight_start(struct flight *f);
 bool flight_has_landed(const struct flight *f);

@@ -51,10 +51,7 @@ const char *folder_where(enum folder_place place)
 /* Without a key: the prefix of the names of this host's folders. */
 static void folder_name(const char *key, char name[NAME_BYTES])
 {
-    char host[256] = "";
-
-    gethostname(host, sizeof(host) - 1);
-    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash_text(host), key);
+    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash_text(own_host()), key);
 }
 
 /* ---- removal: at exit and in the guard, where nothing may call die() ---- */
@@ -107,43 +104,26 @@ static bool remove_entry(int folder, const char *name)
     return unlinkat(folder, name, 0) == 0 || unlinkat(folder, name, AT_REMOVEDIR) == 0;
 }
 
-/* Empties `sub`, a folder in `folder`: folders that are not empty move up into `folder`, so that
- * depth takes neither stack nor descriptors. Closes sub. True when an entry was removed or moved.
- */
-static bool empty_sub(int folder, int sub, unsigned *left)
-{
-    DIR *d = fdopendir(sub);
-    bool progress = false;
-    const char *entry;
-    char name[32];
-
-    fchmod(sub, 0700);
-    while ((entry = next_entry(d, left))) {
-        snprintf(name, sizeof(name), "%llx", (unsigned long long)clock_ns()); /* a new one */
-        if (remove_entry(sub, entry) || renameat(sub, entry, folder, name) == 0)
-            progress = true;
-    }
-    if (d)
-        closedir(d);
-    else
-        close(sub);
-    return progress;
-}
-
-/* The same for the folder itself, which stays open. */
-static bool empty_folder(int folder, dev_t dev, unsigned *left)
+/* Empties a folder, which stays open. True when an entry was removed or moved. up -1: empties the
+ * folders in it too; else those that are not empty move up there, so that depth takes neither stack
+ * nor descriptors. */
+static bool empty_folder(int folder, int up, dev_t dev, unsigned *left)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), sub;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     bool progress = false;
     const char *entry;
+    char name[32];
 
     while ((entry = next_entry(d, left))) {
-        if (remove_entry(folder, entry)) {
+        snprintf(name, sizeof(name), "%llx", (unsigned long long)clock_ns()); /* a new one */
+        if (remove_entry(folder, entry) || (up >= 0 && renameat(folder, entry, up, name) == 0)) {
             progress = true;
-        } else if ((sub = open_folder(folder, entry, &dev)) >= 0) {
-            progress = empty_sub(folder, sub, left) || progress;
+        } else if (up < 0 && (sub = open_folder(folder, entry, &dev)) >= 0) {
+            fchmod(sub, 0700);
+            progress = empty_folder(sub, folder, dev, left) || progress;
             progress = unlinkat(folder, entry, AT_REMOVEDIR) == 0 || progress;
+            close(sub);
         }
     }
     if (d)
@@ -163,7 +143,7 @@ static bool remove_folder(int parent, const char *name, int folder)
         return false;
     fchmod(folder, 0700);
     while (unlinkat(parent, name, AT_REMOVEDIR) != 0)
-        if ((errno != ENOTEMPTY && errno != EEXIST) || !empty_folder(folder, st.st_dev, &left))
+        if ((errno != ENOTEMPTY && errno != EEXIST) || !empty_folder(folder, -1, st.st_dev, &left))
             return false;
     return true;
 }

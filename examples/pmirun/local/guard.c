@@ -30,32 +30,20 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NAME       "job-guard"
-#define MAX_PID    (1u << 22) /* the kernel's own limit */
-#define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
+#define MAX_ROUNDS 1000 /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
-static void set_bit(struct guard *guard, pid_t pid, bool on)
+void guard_note(struct guard *g, pid_t rank, bool runs)
 {
-    uint64_t *word = guard->ranks ? &guard->ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
-    uint64_t bit = UINT64_C(1) << (uint32_t)pid % 64;
+    uint64_t *word = g->ranks ? &g->ranks[(uint32_t)rank % MAX_PID / 64] : NULL;
+    uint64_t bit = UINT64_C(1) << (uint32_t)rank % 64;
 
     if (word)
-        *word = on ? *word | bit : *word & ~bit;
-}
-
-void guard_add(struct guard *g, pid_t rank)
-{
-    set_bit(g, rank, true);
-}
-
-void guard_remove(struct guard *g, pid_t rank)
-{
-    set_bit(g, rank, false);
+        *word = runs ? *word | bit : *word & ~bit;
 }
 
 /* ---- in the guard ---- */
@@ -150,9 +138,7 @@ static void take_name(pid_t parent)
 }
 
 /* All signals are blocked that can be. */
-static void guard_watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
-
-static void guard_watch(const struct guard *g, pid_t parent)
+static _Noreturn void guard_watch(const struct guard *g, pid_t parent)
 {
     sigset_t told;
     int sig;
@@ -208,8 +194,6 @@ void guard_end(struct guard *g)
     pid_t pid = g->pid;
 
     g->pid = 0;
-    if (!pid || kill(pid, SIGKILL) != 0)
-        return;
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (pid)
+        kill_child(pid);
 }

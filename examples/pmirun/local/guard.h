@@ -3,8 +3,11 @@
 #ifndef PMIRUN_GUARD_H
 #define PMIRUN_GUARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#define MAX_PID (1u << 22) /* of the kernel */
 
 struct guard {
     pid_t pid;         /* the guard's process id; 0: none */
@@ -15,9 +18,8 @@ struct guard {
 
 /* Starts the guard. If fork() fails, the job runs without one. */
 void guard_start(struct guard *g);
-/* A rank has started; a rank was reaped. */
-void guard_add(struct guard *g, pid_t rank);
-void guard_remove(struct guard *g, pid_t rank);
+/* A rank has started, or was reaped. */
+void guard_note(struct guard *g, pid_t rank, bool runs);
 /* A child that is no rank was reaped. */
 void guard_reaped(struct guard *g, pid_t pid);
 /* Nothing is left to clean up. */

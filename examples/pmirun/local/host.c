@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "bind.h"
 #include "folder.h"
@@ -17,7 +16,6 @@
 #include "job_end.h"
 #include "launch.h"
 #include "loop.h"
-#include "mpi_detect.h"
 #include "pmi.h"
 #include "role.h"
 #include "spawn.h"
@@ -29,33 +27,16 @@
 /* One a process, as the libpmix that it loads. */
 static struct {
     struct jobs *jobs;
-    struct mpi_detect *detect; /* for jobs that clients spawn, and its topology */
     struct source src;
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
     struct timer tick;      /* every half second */
-    unsigned depth;         /* calls of the host that we are in */
     bool stopped;
 } hosting;
 
-void host_init(struct jobs *jobs, struct mpi_detect *detect)
+void host_init(struct jobs *jobs)
 {
     hosting.jobs = jobs;
-    hosting.detect = detect;
-}
-
-/* ---- calls of the host ---- */
-
-static struct pmix_host *host_enter(void)
-{
-    if (hosting.host)
-        hosting.depth++;
-    return hosting.host;
-}
-
-static void host_leave(void)
-{
-    hosting.depth--;
 }
 
 /* ---- what it calls ---- */
@@ -154,7 +135,7 @@ static int spawn_asked(void *ctx, uint32_t job, uint32_t rank, const struct pmiw
     if (!r)
         return -EINVAL;
     drop_job_vars(req, r->job);
-    return spawn_for(hosting.detect, r, req, HOST_TOKEN | token);
+    return spawn_for(r, req, HOST_TOKEN | token);
 }
 
 /* On several nodes the head keeps the names. */
@@ -186,28 +167,15 @@ static int frame_send(void *ctx, uint32_t node, uint32_t job, const struct iovec
 
 /* ---- the host ---- */
 
-bool host_available(const char **why)
+static void on_host_readable(void *of, struct source *src, uint32_t events)
 {
-    return pmix_host_available(why);
-}
-
-static void on_readable(void *of, struct source *src, uint32_t events)
-{
-    if (!host_enter())
-        return;
     pmix_host_progress(hosting.host);
-    host_leave();
 }
 
 /* This node, as its own ranks see it. */
 static void own_name(char *buf, size_t size)
 {
-    buf[0] = '\0';
-    if (messages.host)
-        snprintf(buf, size, "%s", messages.host);
-    else
-        gethostname(buf, size - 1);
-    buf[size - 1] = '\0';
+    snprintf(buf, size, "%s", messages.host ? messages.host : own_host());
     buf[strcspn(buf, ".,;")] = '\0'; /* libpmix cuts them there too; and they stand in lists */
     if (!buf[0])
         snprintf(buf, size, "localhost");
@@ -215,10 +183,7 @@ static void own_name(char *buf, size_t size)
 
 static void host_tick(void *of)
 {
-    if (!host_enter())
-        return;
     pmix_host_tick(hosting.host, loop.now_ns);
-    host_leave();
     timer_call(&hosting.tick, loop.now_ns + TICK_NS, host_tick, NULL);
 }
 
@@ -257,8 +222,7 @@ static int host_create(void)
         return rc;
     /* The first one now: it sets the host's clock, before a client asks for a timeout. */
     timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
-    hosting.src = (struct source){on_readable, NULL, pmix_host_fd(hosting.host)};
-    return loop_add(&hosting.src, EPOLLIN);
+    return loop_open(&hosting.src, on_host_readable, NULL, pmix_host_fd(hosting.host), EPOLLIN);
 }
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
@@ -272,52 +236,56 @@ static void note_known(uint32_t number)
 /* Announces it, with the bindings of its ranks. 0, or -1 and *why. */
 static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
 {
-    const char **cpusets = xrealloc(NULL, (job->n_local + 1) * sizeof(*cpusets));
     char **vars = NULL;
     int rc;
 
-    for (uint32_t i = 0; job->bound && i < job->n_local; i++)
-        cpusets[i] = bind_cpuset(job->bound->vars[i]);
     if (job->bound) {
-        j->cpusets = cpusets;
+        j->cpusets = (const char *const *)job->bound->cpusets;
         j->localities = (const char *const *)job->bound->localities;
     }
-    topology_use(hosting.detect->topology, true);
-    host_enter();
+    topology_use(hosting.jobs->topology, true);
     rc = pmix_host_job_begin(hosting.host, j, &vars, why);
-    host_leave();
-    topology_use(hosting.detect->topology, false);
+    topology_use(hosting.jobs->topology, false);
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
     free(vars);
-    free(cpusets);
     return rc;
 }
 
-static uint32_t *number_procs(const struct app *apps, uint32_t n_apps)
+/* Ranks here of other jobs. */
+static uint32_t count_others(const struct job *job)
 {
-    uint32_t *procs = xrealloc(NULL, (n_apps + 1) * sizeof(*procs));
+    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < n_apps; i++)
-        procs[i] = apps[i].n_procs;
-    return procs;
+    for (const struct job *j = job->jobs->first; j; j = j->next)
+        n += j != job && !j->ended ? j->n_local : 0;
+    return n;
+}
+
+/* What the host needs to know of any job. app_procs is to be freed. */
+static struct pmix_host_job describe_for_host(const struct job *job)
+{
+    uint32_t *app_procs = xrealloc(NULL, job->n_apps * sizeof(*app_procs)), n_ranks = 0;
+
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        n_ranks += app_procs[i] = job->apps[i].n_procs;
+    return (struct pmix_host_job){.number = job->number,
+                                  .nspace = job->kvsname,
+                                  .n_ranks = n_ranks,
+                                  .node_of = job->node_of,
+                                  .n_apps = job->n_apps,
+                                  .app_procs = app_procs,
+                                  .parent = job->spawner,
+                                  .parent_rank = job->spawner_rank,
+                                  .universe = n_ranks};
 }
 
 int host_job(struct job *job, char **why)
 {
-    uint32_t *app_procs = number_procs(job->apps, job->n_apps);
-    struct pmix_host_job j = {.number = job->number,
-                              .nspace = job->kvsname,
-                              .n_ranks = job->n_ranks,
-                              .node_of = job->node_of,
-                              .n_apps = job->n_apps,
-                              .app_procs = app_procs,
-                              .parent = job->spawner,
-                              .parent_rank = job->spawner_rank,
-                              .n_before = job_others(job),
-                              .universe = job->n_ranks};
+    struct pmix_host_job j = describe_for_host(job);
     int rc, err;
 
+    j.n_before = count_others(job);
     if (hosting.jobs->opt->universe_size > 0)
         j.universe = (uint32_t)hosting.jobs->opt->universe_size;
     /* libpmix needs a descriptor for each client; without one a client would hang */
@@ -334,33 +302,22 @@ int host_job(struct job *job, char **why)
     if (rc == 0)
         rc = announce_job(job, &j, why);
     note_known(job->number);
-    free(app_procs);
+    free((void *)(uintptr_t)j.app_procs);
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
-bool host_space(const struct job_plan *plan)
+bool host_space(const struct job *plan)
 {
-    uint32_t *app_procs = number_procs(plan->apps, plan->n_apps);
-    struct pmix_host_job j = {.number = plan->number,
-                              .nspace = plan->kvsname,
-                              .node_of = plan->node_of,
-                              .n_apps = plan->n_apps,
-                              .app_procs = app_procs,
-                              .parent = plan->spawner};
+    struct pmix_host_job j = describe_for_host(plan);
     const bool ok = !host_knows(j.number);
     char **vars = NULL, *why = NULL;
 
-    for (uint32_t i = 0; i < plan->n_apps; i++)
-        j.universe = j.n_ranks += app_procs[i];
     if (ok)
         note_known(j.number);
-    if (ok && host_create() == 0 && host_enter()) {
-        if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
-            log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-                        why ? why : "out of memory", j.nspace);
-        host_leave();
-    }
-    free(app_procs);
+    if (ok && host_create() == 0 && pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
+        log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                    why ? why : "out of memory", j.nspace);
+    free((void *)(uintptr_t)j.app_procs);
     free(why);
     return ok;
 }
@@ -372,10 +329,8 @@ bool host_knows(uint32_t number)
 
 void host_job_over(uint32_t number)
 {
-    if (!host_enter())
-        return;
-    pmix_host_job_end(hosting.host, number);
-    host_leave();
+    if (hosting.host)
+        pmix_host_job_end(hosting.host, number);
 }
 
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
@@ -391,42 +346,31 @@ enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
 
 void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status)
 {
-    if (!host_enter())
-        return;
-    pmix_host_rank_ended(hosting.host, job, rank, end, status);
-    host_leave();
+    if (hosting.host)
+        pmix_host_rank_ended(hosting.host, job, rank, end, status);
 }
 
 void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
-    if (!host_enter())
-        return;
-    pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
-    host_leave();
+    if (hosting.host)
+        pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
 }
 
 bool host_frame(uint32_t from, const void *p, size_t n)
 {
-    bool ok = true;
-
-    if (!host_enter()) /* it was stopped, or no rank here uses PMIx: the job ends */
-        return true;
-    ok = pmix_host_frame(hosting.host, from, p, n);
-    host_leave();
-    return ok;
+    /* NULL: it was stopped, or no rank here uses PMIx: the job ends */
+    return !hosting.host || pmix_host_frame(hosting.host, from, p, n);
 }
 
 void host_room(uint32_t node)
 {
-    if (!host_enter())
-        return;
-    pmix_host_link_ready(hosting.host, node);
-    host_leave();
+    if (hosting.host)
+        pmix_host_link_ready(hosting.host, node);
 }
 
 void host_stop(void)
 {
-    if (!hosting.host || hosting.depth) /* in a call of it: pmirun exits there, out of memory */
+    if (!hosting.host)
         return;
     timer_set(&hosting.tick, 0);
     loop_del(&hosting.src);

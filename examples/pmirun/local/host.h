@@ -2,7 +2,7 @@
 /*
  * pmirun's side of the PMIx host (pmix_host.h, examples/pmix-host), one a process, as the libpmix
  * that it loads: describes jobs to it, tells it of the ends of ranks, carries out what it asks for.
- * Where the host was left out of the build, host_available() returns false, and the rest is a
+ * Where the host was left out of the build, pmix_host_available() returns false, and the rest is a
  * no-op.
  */
 #ifndef PMIRUN_HOST_H
@@ -16,15 +16,11 @@
 #include <pmix_host.h>
 
 struct job;
-struct job_plan;
 struct jobs;
-struct mpi_detect;
 struct rank;
 
 /* Call it first. */
-void host_init(struct jobs *jobs, struct mpi_detect *detect);
-/* Can this node's ranks use PMIx? If not, *why says what to install. */
-bool host_available(const char **why);
+void host_init(struct jobs *jobs);
 
 /* Before the first rank of the job is launched here: announces the job, and adds variables to
  * job->vars. Needs job->ranks and job->node_of. Returns 0, or a STATUS_* and *why, a sentence to be
@@ -32,7 +28,7 @@ bool host_available(const char **why);
 int host_job(struct job *job, char **why);
 void host_job_over(uint32_t number);
 /* An agent: a job without a rank here begins. False: its number is invalid. */
-bool host_space(const struct job_plan *plan);
+bool host_space(const struct job *plan);
 /* An agent: has the head announced this job, with ranks here or without? */
 bool host_knows(uint32_t number);
 

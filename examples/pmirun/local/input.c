@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -25,25 +24,7 @@
 #define RETRY_NS   (500 * NS_PER_MS)
 #define FILE_READS 16 /* of a file, before others have their turn */
 
-static void on_stdin(void *of, struct source *src, uint32_t events);
-static void on_feed_room(void *of, struct source *src, uint32_t events);
-
 /* ---- to the ranks ---- */
-
-static void feed_arm(struct feed *f, bool on)
-{
-    if (on && !f->armed)
-        f->armed = loop_add(&f->src, EPOLLOUT) == 0;
-    if (!on && f->armed)
-        loop_del(&f->src);
-    f->armed = f->armed && on;
-}
-
-static void feed_close(struct feed *f)
-{
-    f->armed = false;
-    loop_close(&f->src);
-}
 
 /* Writes to one feed as much as it takes. */
 static void feed_push(struct input *in, struct feed *f)
@@ -54,14 +35,13 @@ static void feed_push(struct input *in, struct feed *f)
         if (n > 0) {
             f->at += (size_t)n;
         } else if (errno == EAGAIN) {
-            feed_arm(f, true);
+            (void)loop_add(&f->src, EPOLLOUT);
             return;
         } else if (errno != EINTR) {
-            feed_close(f); /* the rank does not want it any more */
+            loop_close(&f->src); /* the rank does not want it any more */
         }
     }
-    if (f->src.fd >= 0)
-        feed_arm(f, false);
+    loop_del(&f->src);
 }
 
 /* Writes to all feeds, and drops bytes that all have. Returns how many feeds are left. */
@@ -148,7 +128,7 @@ static void read_file_pieces(struct input *in)
             return;
     for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
         if (in->feeds[i].src.fd >= 0) { /* it has room: the loop calls this again at once */
-            feed_arm(&in->feeds[i], true);
+            (void)loop_add(&in->feeds[i].src, EPOLLOUT);
             return;
         }
 }
@@ -208,8 +188,6 @@ void input_start(struct input *in)
     const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     int rc;
 
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     if (fd < 0 && in->head)
         head_send_input(in->head, "", 0);
     if (fd < 0) {
@@ -217,9 +195,8 @@ void input_start(struct input *in)
         return;
     }
     in->room = INPUT_WINDOW_BYTES;
-    in->src = (struct source){on_stdin, in, fd};
     in->from = open_without_wait(fd);
-    rc = loop_add(&in->src, EPOLLIN);
+    rc = loop_open(&in->src, on_stdin, in, fd, EPOLLIN);
     in->is_file = rc == -EPERM;
     if (in->is_file)
         read_file_pieces(in);
@@ -249,18 +226,15 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
         return true;
     if (!in->feeds) {
         in->n_feeds = all ? r->job->n_local : 1;
-        in->feeds = xrealloc(NULL, in->n_feeds * sizeof(*in->feeds));
-        memset(in->feeds, 0, in->n_feeds * sizeof(*in->feeds));
+        in->feeds = xzalloc(in->n_feeds * sizeof(*in->feeds));
     }
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     has_pipe = pipe2(p, O_CLOEXEC) == 0;
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
     else
         log_message("cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
-    in->feeds[in->n_joined++].src = (struct source){on_feed_room, in, has_pipe ? p[1] : -1};
+    in->feeds[in->n_joined++].src = (struct source){on_feed_room, in, has_pipe ? p[1] : -1, 0};
     *child_fd = p[0];
     if (in->n_joined == in->n_feeds && in->agent)
         input_given(in, NULL, 0); /* what came before */
@@ -271,8 +245,6 @@ bool input_join(struct input *in, const struct rank *r, int *child_fd)
 
 void input_given(struct input *in, const char *p, size_t n)
 {
-    if (!in->buf)
-        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     in->ends |= p && n == 0;
     if (n > INPUT_WINDOW_BYTES - in->len)
         n = INPUT_WINDOW_BYTES - in->len; /* the head does not send more */
@@ -294,5 +266,5 @@ void input_close(struct input *in)
         close(in->from);
     loop_close(&in->src);
     for (uint32_t i = 0; i < in->n_joined; i++)
-        feed_close(&in->feeds[i]);
+        loop_close(&in->feeds[i].src);
 }

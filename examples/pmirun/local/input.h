@@ -25,7 +25,6 @@ struct rank;
 struct feed {
     struct source src; /* -1: it wants no more */
     size_t at;         /* of buf: what it has been given */
-    bool armed;        /* in epoll, waiting for room */
 };
 
 struct input {
@@ -37,7 +36,7 @@ struct input {
     struct feed *feeds;
     uint32_t n_feeds; /* ranks here that get it */
     uint32_t n_joined;
-    char *buf; /* bytes read that some ranks have not got yet */
+    char buf[INPUT_WINDOW_BYTES]; /* bytes read that some ranks have not got yet */
     size_t len;
     bool waits;         /* src is not in epoll: ranks, or a head's agents, have no room */
     struct timer retry; /* in the background: when to look again */

@@ -9,39 +9,24 @@
 #include "role.h"
 #include "timeline.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static uint32_t job_pid_of(const struct rank *r)
-{
-    return (uint32_t)r->pid;
-}
-
-void jobs_init(struct jobs *jobs, const struct options *opt)
-{
-    jobs->opt = opt;
-    jobs->tail = &jobs->first;
-    jobs->launch_tail = &jobs->launch;
-    jobs->by_pid.key = job_pid_of;
-}
-
 /* Unique among jobs, later ones too, and of characters that every peer can carry. */
-static void make_kvsname(struct job *job)
+static char *new_kvsname(uint32_t number)
 {
-    char host[33] = "";
+    char host[33];
     size_t n = 0;
 
-    gethostname(host, sizeof(host) - 1);
-    for (size_t i = 0; host[i]; i++)
-        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
-            (host[i] >= '0' && host[i] <= '9') || host[i] == '-' || host[i] == '.')
-            host[n++] = host[i];
+    for (const char *c = own_host(); *c && n < sizeof(host) - 1; c++)
+        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+            *c == '-' || *c == '.')
+            host[n++] = *c;
     host[n] = '\0';
-    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(),
-             job->number, random_u32(), random_u32(), n ? host : "node");
+    return xprintf("kvs_%d_%u_%08x%08x_%s", (int)getpid(), number, random_u32(), random_u32(),
+                   n ? host : "node");
 }
 
 /* Is this rank in `ranks`? An agent has only its own there. */
@@ -53,17 +38,13 @@ static bool is_known(const struct job *job, uint32_t rank)
 }
 
 /* The ranks that we know, each with its program, node, and number there. */
-static int make_ranks(struct job *job)
+static void make_ranks(struct job *job)
 {
-    uint32_t *n_on = calloc(job->jobs->opt->n_nodes + 1, sizeof(*n_on)), k = 0;
+    uint32_t *n_on = xzalloc((job->jobs->opt->n_nodes + 1) * sizeof(*n_on)), k = 0;
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->n_local += is_known(job, i);
-    job->ranks = calloc(job->n_local ? job->n_local : 1, sizeof(*job->ranks));
-    if (!job->ranks || !n_on) {
-        free(n_on);
-        return -ENOMEM;
-    }
+    job->ranks = xzalloc(job->n_local * sizeof(*job->ranks));
     for (uint32_t i = 0, number = 0; i < job->n_apps; i++) {
         for (uint32_t j = 0; j < job->apps[i].n_procs; j++, number++) {
             uint32_t node = job->node_of ? job->node_of[number] : 0;
@@ -83,21 +64,14 @@ static int make_ranks(struct job *job)
         }
     }
     free(n_on);
-    return 0;
 }
 
 void apps_free(struct app *apps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        for (char **p = apps[i].argv; p && *p; p++)
-            free(*p);
-        for (uint32_t k = 0; k < apps[i].n_sets; k++)
-            free(apps[i].sets[k]);
-        for (uint32_t k = 0; k < apps[i].env.n_pass; k++)
-            free(apps[i].env.pass[k]);
-        free(apps[i].env.pass);
-        free(apps[i].argv);
-        free(apps[i].sets);
+        strings_free(apps[i].argv);
+        strings_free(apps[i].sets);
+        strings_free(apps[i].env.pass);
         free(apps[i].path);
         free(apps[i].wdir);
         free(apps[i].search);
@@ -106,81 +80,43 @@ void apps_free(struct app *apps, uint32_t n)
     free(apps);
 }
 
-void job_free(struct job *job)
-{
-    for (char **p = job->vars; p && *p; p++)
-        free(*p);
-    free(job->vars);
-    free(job->mpi_reason);
-    if (job->spawned) /* else they belong to the command line, or live as long as it */
-        apps_free(job->apps, job->n_apps);
-    free(job->spawner);
-    free(job->node_of);
-    free(job->seats);
-    free(job->ranks);
-    free(job);
-}
-
 void job_var(struct job *job, char *owned)
 {
-    size_t n = 0;
+    const size_t n = strings_count(job->vars);
 
-    while (job->vars && job->vars[n])
-        n++;
     job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
     job->vars[n] = owned;
     job->vars[n + 1] = NULL;
 }
 
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)
+struct job *job_create(struct jobs *jobs, const struct job *plan)
 {
-    struct job *job = calloc(1, sizeof(*job));
-    uint64_t n = 0;
+    struct job *job = xrealloc(NULL, sizeof(*job)), **last = &jobs->first;
 
-    *err = -ENOMEM;
-    if (!job) {
-        free(plan->node_of);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < plan->n_apps; i++)
-        n += plan->apps[i].n_procs;
+    *job = *plan;
     job->jobs = jobs;
-    job->number = plan->kvsname ? plan->number : jobs->n_jobs;
-    job->n_ranks = (uint32_t)n;
-    job->apps = plan->apps;
-    job->n_apps = plan->n_apps;
-    job->spawned = plan->spawner != NULL;
-    job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
-    job->spawner_rank = plan->spawner_rank;
-    job->node_of = plan->node_of;
-    job->mpi = plan->mpi;
-    if (plan->kvsname)
-        snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
-    else
-        make_kvsname(job);
-    *err = job->spawned && !job->spawner ? -ENOMEM : make_ranks(job);
-    if (*err) {
-        job->spawned = false; /* its programs stay the caller's */
-        job_free(job);
-        return NULL;
+    job->spawned = job->spawner != NULL;
+    if (!job->kvsname) {
+        job->number = jobs->n_jobs;
+        job->kvsname = new_kvsname(job->number);
     }
+    job->n_ranks = 0;
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        job->n_ranks += job->apps[i].n_procs;
+    make_ranks(job);
     jobs->n_jobs = job->number + 1;
     jobs->n_ranks += job->n_local;
-    *jobs->tail = job;
-    jobs->tail = &job->next;
+    while (*last)
+        last = &(*last)->next;
+    *last = job;
     return job;
 }
 
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of)
 {
-    struct job_plan plan = {
-        .apps = jobs->opt->apps, .n_apps = jobs->opt->n_apps, .node_of = node_of};
-    int err;
-    struct job *job = job_create(jobs, &plan, &err);
-
-    if (!job)
-        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
-    return job;
+    return job_create(
+        jobs,
+        &(struct job){.apps = jobs->opt->apps, .n_apps = jobs->opt->n_apps, .node_of = node_of});
 }
 
 struct job *job_by_number(const struct jobs *jobs, uint32_t number)
@@ -204,61 +140,45 @@ struct rank *job_rank(const struct job *job, uint32_t number)
     return bsearch(&number, job->ranks, job->n_local, sizeof(*job->ranks), rank_compare);
 }
 
-uint32_t job_others(const struct job *job)
-{
-    uint32_t n = 0;
-
-    for (const struct job *j = job->jobs->first; j; j = j->next)
-        n += j != job && !j->ended ? j->n_local : 0;
-    return n;
-}
-
 bool job_was(const struct jobs *jobs, uint32_t number)
 {
     return number < jobs->n_jobs &&
            !job_by_number(jobs, number); /* numbers grow, and agents learn of jobs in that order */
 }
 
-void job_queue(struct job *job)
+struct job *jobs_queued(const struct jobs *jobs)
 {
-    struct jobs *jobs = job->jobs;
+    struct job *job = jobs->first;
 
-    *jobs->launch_tail = job;
-    jobs->launch_tail = &job->next_launch;
-}
-
-void job_unqueue(const struct job *job)
-{
-    struct jobs *jobs = job->jobs;
-    struct job **p = &jobs->launch;
-
-    while (*p && *p != job)
-        p = &(*p)->next_launch;
-    if (!*p)
-        return;
-    *p = job->next_launch;
-    if (!*p)
-        jobs->launch_tail = p;
+    while (job && !job->queued)
+        job = job->next;
+    return job;
 }
 
 void jobs_unqueue_all(struct jobs *jobs)
 {
-    jobs->launch = NULL;
-    jobs->launch_tail = &jobs->launch;
+    for (struct job *job = jobs->first; job; job = job->next)
+        job->queued = false;
 }
 
-const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES])
+const char *node_name(const struct jobs *jobs, uint32_t node)
+{
+    return jobs->head ? head_node_name(jobs->head, node) : own_host();
+}
+
+const char *rank_name(const struct rank *r)
 {
     const struct head *head = r->job->jobs->head;
+    static char text[128];
     int n;
 
     if (r->job->number == 0)
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u", r->number);
+        n = snprintf(text, sizeof(text), "rank %u", r->number);
     else
-        n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
+        n = snprintf(text, sizeof(text), "rank %u:%u", r->job->number, r->number);
     if (head)
-        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", head_node_name(head, r->node));
-    return buf;
+        snprintf(text + n, sizeof(text) - (size_t)n, " on %s", head_node_name(head, r->node));
+    return text;
 }
 
 bool job_is_settled(const struct job *job)

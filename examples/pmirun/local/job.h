@@ -6,15 +6,12 @@
 #ifndef PMIRUN_JOB_H
 #define PMIRUN_JOB_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "../options.h"
-#include "leftovers.h"
 #include "output.h"
-#include "rank_index.h"
 #include "timer.h"
 #include "util.h"
 
@@ -58,29 +55,33 @@ struct rank {
 
 /* A job: a key-value space and the processes that share it. */
 struct job {
+    /* The description, the same on all nodes. */
+    uint32_t number; /* ours, 0 for the command line's */
+    char *kvsname;
+    char *spawner;         /* kvsname of the job that spawned this one; NULL: none */
+    uint32_t spawner_rank; /* that asked */
+    struct app *apps;
+    uint32_t n_apps;
+    uint32_t *node_of; /* by rank; NULL: all are here */
+    enum mpi_mode mpi; /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
+    uint32_t n_ranks;  /* its size */
+
     struct jobs *jobs;             /* of which it is one */
     struct pmiwire_server *server; /* that serves its ranks; NULL: a head, whose agents do */
     uint32_t id;                   /* the server's number */
-    uint32_t number;               /* ours, 0 for the command line's */
-    char kvsname[128];
-    uint32_t n_ranks;            /* its size */
-    uint32_t n_local;            /* entries of `ranks`: all ranks, or an agent's own */
-    uint32_t n_launched, n_live; /* of those */
-    uint32_t *node_of;           /* by rank; NULL: all are here */
-    uint32_t n_launching;        /* head: agents that have not started all of theirs */
-    uint32_t n_members;          /* head: agents with ranks of it */
-    uint32_t n_gave_up;          /* those of them that report its failure */
-    bool abandoned;              /* a failed spawn: the ends of its ranks do not count */
-    bool spawn_done;             /* its spawner is to get the answer, as spawn_err: 0 or -errno */
+    uint32_t n_local;              /* entries of `ranks`: all ranks, or an agent's own */
+    uint32_t n_launched, n_live;   /* of those */
+    uint32_t n_launching;          /* head: agents that have not started all of theirs */
+    uint32_t n_members;            /* head: agents with ranks of it */
+    uint32_t n_gave_up;            /* those of them that report its failure */
+    bool abandoned;                /* a failed spawn: the ends of its ranks do not count */
+    bool spawn_done;               /* its spawner is to get the answer, as spawn_err: 0 or -errno */
     int spawn_err;
     bool ended; /* no rank of it is left here */
     bool over;  /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
     uint32_t spawn_node;    /* head: of the rank that asked */
-    char *spawner;          /* kvsname of the job that spawned this one */
-    uint32_t spawner_rank;  /* that asked */
-    enum mpi_mode mpi;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
     char *mpi_reason;       /* the reason, a sentence; NULL: not chosen yet */
     bool wrong_mpi;         /* it needs another mode than --mpi has asked for */
     bool offers_pmix;       /* MPI_PMIX because nothing proves which MPI its programs use */
@@ -92,23 +93,9 @@ struct job {
     struct early *early;    /* the pairs that its ranks find before they put; NULL: none */
     struct table *table;    /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather;  /* its Allgathers; NULL: none yet */
-    struct app *apps;
-    uint32_t n_apps;
     struct rank *ranks;
-    struct job *next;        /* all jobs */
-    struct job *next_launch; /* jobs with processes to start */
-};
-
-/* The parameters of job_create(). */
-struct job_plan {
-    struct app *apps;
-    uint32_t n_apps;
-    char *spawner; /* kvsname of the job that spawned it; NULL: none */
-    uint32_t spawner_rank;
-    char *kvsname;     /* NULL: a new one */
-    uint32_t number;   /* when a kvsname is given */
-    uint32_t *node_of; /* by rank, becomes the job's; NULL: all here */
-    enum mpi_mode mpi; /* MPI_AUTO: to be chosen */
+    bool queued; /* it has processes to start; jobs have their turn one by one */
+    struct job *next;
 };
 
 /* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
@@ -135,6 +122,16 @@ struct phases {
     uint64_t launch_busy; /* time spent in starting processes */
 };
 
+/* Processes that outlive their rank. */
+struct leftovers {
+    pid_t *inherited;    /* children of this process before main(): not pmirun's; then a 0 */
+    uint32_t n_serving;  /* ranks that they have outlived and whose connection they use */
+    uint32_t n_said;     /* lines about those that were ended */
+    struct timer filter; /* until then they may end by themselves; not set: ranks still run */
+    struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
+    bool clean;          /* no process of ours is left */
+};
+
 /* All jobs of this pmirun, and how it is to end. */
 struct jobs {
     const struct options *opt;
@@ -146,13 +143,12 @@ struct jobs {
     struct folders *folders;   /* of memory that has a name */
     struct timeline *timeline; /* which rank did what when */
     struct progress *progress;
+    struct topology *topology; /* which ranks read */
 
-    struct job *first, **tail;
+    struct job *first;
     uint32_t n_jobs;
-    uint64_t n_ranks;                  /* of all jobs, ever */
-    uint64_t n_live;                   /* processes that run */
-    struct job *launch, **launch_tail; /* jobs with processes to start */
-    struct rank_index by_pid;
+    uint64_t n_ranks; /* of all jobs, ever */
+    uint64_t n_live;  /* processes that run */
     struct phases at;
 
     int status; /* exit status so far */
@@ -165,26 +161,25 @@ struct jobs {
     struct timer drain;   /* streams that are still open are closed; not set: not yet known */
     struct timer timeout; /* --timeout */
     struct timer decide;  /* job_decide_end() has something to decide */
+    struct timer look;    /* for an MPI that a script hides (mpi_detect.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;
 };
 
-void jobs_init(struct jobs *jobs, const struct options *opt); /* all-zero but for its pointers */
-/* NULL, and *err. Takes plan->node_of; once it exists, a spawned job owns its programs. */
-struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err);
-/* The command line's. Exits on failure. */
+/* Takes all of the plan, but the programs of the command line. kvsname NULL: a new one, and the
+ * next number. */
+struct job *job_create(struct jobs *jobs, const struct job *plan);
+/* The command line's. */
 struct job *job_create_first(struct jobs *jobs, uint32_t *node_of);
 struct job *job_by_number(const struct jobs *jobs, uint32_t number);
 /* NULL: an agent has its own ranks only. */
 struct rank *job_rank(const struct job *job, uint32_t number);
-uint32_t job_others(const struct job *job); /* ranks here of other jobs */
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct jobs *jobs, uint32_t number);
 /* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
  * head. */
 bool job_is_settled(const struct job *job);
-void job_free(struct job *job); /* not in the list, and no part keeps anything for it */
 void apps_free(struct app *apps, uint32_t n);
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
@@ -192,12 +187,12 @@ void job_var(struct job *job, char *owned);
 /* A rank's process runs, here or on another node; all of a job's do. */
 void rank_started(struct rank *r, pid_t pid);
 void job_started(struct job *job);
-/* The queue of jobs with processes to start. */
-void job_queue(struct job *job);
-void job_unqueue(const struct job *job);
+/* The first job with processes to start; NULL: none has. */
+struct job *jobs_queued(const struct jobs *jobs);
 void jobs_unqueue_all(struct jobs *jobs);
-/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
-#define RANK_NAME_BYTES 128
-const char *rank_name(const struct rank *r, char buf[RANK_NAME_BYTES]);
+/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. Valid until the next
+ * call. */
+const char *rank_name(const struct rank *r);
+const char *node_name(const struct jobs *jobs, uint32_t node); /* the same */
 
 #endif

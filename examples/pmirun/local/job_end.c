@@ -83,7 +83,7 @@ void job_spawn_failed(struct job *job, int err)
         return;
     job->abandoned = job->spawn_done = true;
     job->spawn_err = err;
-    job_unqueue(job);
+    job->queued = false;
 }
 
 static const char *program_name(const struct rank *r)
@@ -196,11 +196,9 @@ static void say_stuck(struct jobs *jobs, const char *then)
 {
     static const char *const colls[] = {"a fence", "an Allgather", "a Ring"};
     const struct stuck *s = &jobs->stuck;
-    char name[RANK_NAME_BYTES];
 
     log_message("%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-                rank_name(s->gone, name), (int)s->gone->pid, program_name(s->gone),
-                how_it_is_gone(s),
+                rank_name(s->gone), (int)s->gone->pid, program_name(s->gone), how_it_is_gone(s),
                 s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
@@ -239,16 +237,15 @@ void job_decide_end(struct jobs *jobs)
 static void rank_died(struct rank *r, int sig, bool dumped)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
 
     /* The user sent a signal that pmirun forwarded: it needs no explanation. */
     if (sig == jobs->last_signal) {
         job_stop(jobs, STATUS_SIGNAL + sig);
         return;
     }
-    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s",
-             rank_name(r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
-             dumped ? ", core dumped" : "",
+    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)%s", rank_name(r),
+             (int)r->pid, program_name(r), sig, strsignal(sig), dumped ? ", core dumped" : "",
              jobs->opt->launch == LAUNCH_STEP && (sig == SIGKILL || sig == SIGTERM)
                  ? ", as when Slurm cancels the step or its time is over"
                  : "");
@@ -258,17 +255,16 @@ static void rank_died(struct rank *r, int sig, bool dumped)
 static void rank_exited(struct rank *r, int code)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
 
-    rank_name(r, name);
     if (r->pmi_state == PMIWIRE_CONN_INITED && (code || !jobs->opt->as_hydra)) {
         snprintf(text, sizeof(text),
-                 "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
-                 (int)r->pid, program_name(r), code);
+                 "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize",
+                 rank_name(r), (int)r->pid, program_name(r), code);
         ended_badly(r, code ? code : STATUS_NOFINALIZE, text);
     } else if (code && !jobs->status_set) {
-        log_message("%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r),
-                    code);
+        log_message("%s (pid %d, %s) exited with status %d", rank_name(r), (int)r->pid,
+                    program_name(r), code);
         job_set_status(jobs, code);
     }
 }
@@ -301,54 +297,45 @@ void job_rank_ended(struct rank *r, const siginfo_t *si)
 
 /* ---- what it does meanwhile ---- */
 
-/* For --progress and --timeline. */
-static void note_state(const struct rank *r, uint32_t state)
+/* Has it happened first or last now? */
+static void note_time(uint64_t *first, uint64_t *last)
 {
-    struct jobs *jobs = r->job->jobs;
-
-    if (state == PMIWIRE_CONN_INITED) {
-        progress_count(jobs->progress, PROGRESS_INITED);
-        timeline_rank(jobs->timeline, r, TIMELINE_INIT, 0);
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        progress_count(jobs->progress, PROGRESS_FINALIZED);
-        timeline_rank(jobs->timeline, r, TIMELINE_FINALIZE, 0);
-    }
+    *last = run_ns();
+    if (!*first)
+        *first = *last;
 }
 
 void job_rank_state(struct rank *r, uint32_t state)
 {
     struct jobs *jobs = r->job->jobs;
-    uint64_t t = run_ns();
+    const char *what = "ends";
 
     if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
     else if (r->pmi_state == PMIWIRE_CONN_INITED)
         r->hung_up = true;
-    note_state(r, state);
-    if (jobs->agent) {
+    if (state == PMIWIRE_CONN_INITED) {
+        what = "init";
+        note_time(&jobs->at.first_init, &jobs->at.last_init);
+        progress_count(jobs->progress, PROGRESS_INITED);
+        timeline_rank(jobs->timeline, r, TIMELINE_INIT, 0);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        what = "finalize";
+        note_time(&jobs->at.first_finalize, &jobs->at.last_finalize);
+        progress_count(jobs->progress, PROGRESS_FINALIZED);
+        timeline_rank(jobs->timeline, r, TIMELINE_FINALIZE, 0);
+    }
+    if (jobs->agent)
         agent_report(jobs->agent, MSG_STATE,
                      &(struct report){.job = r->job->number, .rank = r->number, .value = state});
-        return;
-    }
-    log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-                state == PMIWIRE_CONN_INITED      ? "init"
-                : state == PMIWIRE_CONN_FINALIZED ? "finalize"
-                                                  : "ends");
-    if (state == PMIWIRE_CONN_INITED) {
-        if (!jobs->at.first_init)
-            jobs->at.first_init = t;
-        jobs->at.last_init = t;
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        if (!jobs->at.first_finalize)
-            jobs->at.first_finalize = t;
-        jobs->at.last_finalize = t;
-    }
+    else
+        log_verbose("%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid, what);
 }
 
 void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)
 {
     struct jobs *jobs = r->job->jobs;
-    char name[RANK_NAME_BYTES], text[512];
+    char text[512];
     int status = exitcode & 0xff;
 
     if (jobs->stopping || r->aborted || r->job->abandoned)
@@ -364,7 +351,7 @@ void job_rank_aborted(struct rank *r, int32_t exitcode, const char *message)
     }
     if (exitcode != 0 && status == 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
-    snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s", rank_name(r, name),
+    snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s", rank_name(r),
              (int)r->pid, program_name(r), (int)exitcode, message[0] ? ": " : "", message);
     fail_rank(r, status, text);
 }

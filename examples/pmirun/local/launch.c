@@ -17,6 +17,7 @@
 #include "pmi.h"
 #include "port.h"
 #include "program.h"
+#include "rank_end.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -50,8 +51,8 @@ void launch_init(struct jobs *jobs, struct output *output, struct input *input,
     int err;
 
     guard_start(jobs->guard); /* first: it copies us, and our descriptors by then */
-    l = calloc(1, sizeof(*l));
-    err = l ? fleet_init(&l->fleet, signals) : -ENOMEM;
+    l = xzalloc(sizeof(*l));
+    err = fleet_init(&l->fleet, signals);
     if (err)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
     l->jobs = jobs;
@@ -80,8 +81,8 @@ char *launch_check_limits(struct launcher *l, uint64_t n_more, uint64_t n_fds)
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return NULL;
-    for (const struct job *job = l->jobs->launch; job; job = job->next_launch)
-        n += job->n_local - job->n_launched;
+    for (const struct job *job = l->jobs->first; job; job = job->next)
+        n += job->queued ? job->n_local - job->n_launched : 0;
     /* One flight is enough: more only make a start faster. */
     need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + n_fds + l->output->n_streams +
            l->jobs->pmi->n_conns;
@@ -123,54 +124,23 @@ void launch_land_all(struct launcher *l)
 
 /* ---- one rank ---- */
 
-struct ends {
-    int pmi, out, err; /* ours */
-};
-
-/* Moves a channel's child end to its slot. 0 or -errno. */
-static int move_to_slot(int fd, int slot)
-{
-    int rc = dup3(fd, slot, O_CLOEXEC) < 0 ? -errno : 0;
-
-    close(fd);
-    return rc;
-}
-
-static int make_pipe(int *ours, int slot)
-{
-    int p[2];
-
-    if (pipe2(p, O_CLOEXEC) != 0)
-        return -errno;
-    *ours = p[0];
-    return move_to_slot(p[1], slot);
-}
-
-/* Makes a rank's channels, the child's ends in their slots. */
-static int make_ends(struct flight *f, struct ends *e)
+/* Makes a rank's channels: our ends, by slot, and the child's ends in their slots. 0 or -errno. */
+static int make_channels(const struct flight *f, bool use_port, int ours[SLOT_IN])
 {
     int p[2], rc = 0;
 
-    *e = (struct ends){-1, -1, -1};
-    if (!f->use_port) {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
+    for (int slot = SLOT_PMI; slot < SLOT_IN; slot++)
+        ours[slot] = -1;
+    for (int slot = use_port ? SLOT_OUT : SLOT_PMI; slot < SLOT_IN && rc == 0; slot++) {
+        if ((slot == SLOT_PMI ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p)
+                              : pipe2(p, O_CLOEXEC)) != 0)
             return -errno;
-        e->pmi = p[0];
-        rc = move_to_slot(p[1], f->fd + SLOT_PMI);
+        ours[slot] = p[0];
+        if (dup3(p[1], f->fd + slot, O_CLOEXEC) < 0)
+            rc = -errno;
+        close(p[1]);
     }
-    if (rc == 0)
-        rc = make_pipe(&e->out, f->fd + SLOT_OUT);
-    return rc ? rc : make_pipe(&e->err, f->fd + SLOT_ERR);
-}
-
-static void close_ends(const struct ends *e)
-{
-    if (e->pmi >= 0)
-        close(e->pmi);
-    if (e->out >= 0)
-        close(e->out);
-    if (e->err >= 0)
-        close(e->err);
+    return rc;
 }
 
 static bool prepare_stdin(struct launcher *l, const struct flight *f, const struct rank *r)
@@ -199,23 +169,20 @@ static struct flight *next_flight(struct launcher *l)
 }
 
 /* Makes the process. Its pid, or -errno; then nothing is left of it. */
-static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, struct ends *e)
+static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, int ours[SLOT_IN])
 {
+    const bool use_port = l->jobs->opt->use_port;
     pid_t pid;
     int rc;
 
-    f->use_port = l->jobs->opt->use_port;
-    rc = make_ends(f, e);
-    if (rc == 0 && f->use_port)
-        rc = port_assign(l->jobs->pmi->port, r);
-    if (rc == 0) /* an unrecorded process would never be reaped */
-        rc = rank_index_reserve(&l->jobs->by_pid);
+    rc = make_channels(f, use_port, ours);
+    if (rc == 0 && use_port)
+        port_assign(l->jobs, r);
     if (rc == 0) {
         f->rank = r;
-        f->app = r->app;
         f->shell_argv = l->shell_argv;
         f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
-        rank_env_make(&f->env, &l->env, r, f->use_port);
+        rank_env_make(&f->env, &l->env, r);
         f->take_stdin = prepare_stdin(l, f, r);
         pid = flight_start(f);
         if (pid > 0)
@@ -223,7 +190,9 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, st
         rc = pid;
     }
     flight_land(f);
-    close_ends(e);
+    for (int slot = SLOT_PMI; slot < SLOT_IN; slot++)
+        if (ours[slot] >= 0)
+            close(ours[slot]);
     return rc;
 }
 
@@ -231,23 +200,22 @@ static pid_t start_rank(struct launcher *l, struct flight *f, struct rank *r, st
 static int launch_rank(struct launcher *l, struct rank *r)
 {
     struct flight *f = next_flight(l);
-    struct ends e;
-    const pid_t pid = start_rank(l, f, r, &e);
+    int ours[SLOT_IN];
+    const pid_t pid = start_rank(l, f, r, ours);
 
     if (pid < 0)
         return pid;
-    guard_add(l->jobs->guard, pid);
     rank_started(r, pid);
+    rank_note_pid(r, true);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);
     }
-    rank_index_add(&l->jobs->by_pid, r);
     if (!output_begin(l->output, r))
         job_stop(l->jobs, STATUS_OUTPUT);
-    if (output_attach(l->output, &r->out, e.out) != 0 ||
-        output_attach(l->output, &r->err, e.err) != 0 ||
-        (e.pmi >= 0 && pmi_attach(r, e.pmi) != 0)) {
+    if (output_attach(l->output, &r->out, ours[SLOT_OUT]) != 0 ||
+        output_attach(l->output, &r->err, ours[SLOT_ERR]) != 0 ||
+        (ours[SLOT_PMI] >= 0 && pmi_attach(r, ours[SLOT_PMI]) != 0)) {
         log_message("out of memory or descriptors: stopping the job");
         job_stop(l->jobs, STATUS_RESOURCES);
     }
@@ -272,49 +240,42 @@ static const char *what_failed(const struct app *app, int err, enum stage stage,
 static void explain_no_process(const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
-    char name[RANK_NAME_BYTES];
 
-    rank_name(r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
         log_message(
             "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
             "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
-            name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
-    } else if (err == EMFILE || err == ENFILE) {
-        log_message("cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job",
-                    name, r->job->n_ranks, strerror(err));
+            rank_name(r), r->job->n_ranks,
+            lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else {
-        log_message("cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
+        log_message("cannot start %s of %u: %s%s; stopping the job", rank_name(r), r->job->n_ranks,
+                    err == EMFILE || err == ENFILE ? "out of descriptors (ulimit -n): " : "",
                     strerror(err));
     }
 }
 
-static void launch_failed(struct launcher *l, const struct rank *r, int err, enum stage stage)
+/* A rank could not be started: no process (STAGE_NONE), or not its program. The job stops; of a
+ * spawned one, the spawner's job continues and gets the error. */
+static void give_up(struct launcher *l, const struct rank *r, int err, enum stage stage)
 {
-    char name[RANK_NAME_BYTES];
-    const char *what, *why;
+    const char *why, *what = what_failed(r->app, err, stage, &why);
+    struct job *job = r->job;
 
-    jobs_unqueue_all(l->jobs);
-    if (stage == STAGE_NONE) {
+    if (stage == STAGE_NONE && !job->spawned)
         explain_no_process(r, err);
-        job_stop(l->jobs, STATUS_RESOURCES);
+    else
+        log_message("cannot start %s: %s: %s; %s", rank_name(r), what, why,
+                    job->spawned ? "the spawn fails" : "stopping the job");
+    if (job->spawned) {
+        job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
         return;
     }
-    what = what_failed(r->app, err, stage, &why);
-    log_message("cannot start %s: %s: %s; stopping the job", rank_name(r, name), what, why);
-    job_stop(l->jobs, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
-}
-
-/* In a spawned job: the parent job continues, and gets the error. */
-static void spawn_failed(struct job *job, const struct rank *r, int err, enum stage stage)
-{
-    char name[RANK_NAME_BYTES];
-    const char *why, *what = what_failed(r->app, err, stage, &why);
-
-    log_message("cannot start %s: %s: %s; the spawn fails", rank_name(r, name), what, why);
-    job_spawn_failed(job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
+    jobs_unqueue_all(l->jobs);
+    job_stop(l->jobs, stage == STAGE_NONE ? STATUS_RESOURCES
+                      : err == ENOENT     ? STATUS_NOTFOUND
+                                          : STATUS_NOEXEC);
 }
 
 /* ---- the queue ---- */
@@ -341,24 +302,14 @@ void launch_drop(struct launcher *l, struct job *job)
         l->failed = NULL;
 }
 
-/* A rank could not be started: none, or not its program. */
-static void give_up(struct launcher *l, struct job *job, const struct rank *r, int err,
-                    enum stage stage)
-{
-    if (job->spawned)
-        spawn_failed(job, r, err, stage);
-    else
-        launch_failed(l, r, err, stage);
-}
-
 /* A program could not be executed: lets the other flights land, and reports it. */
 static void handle_failure(struct launcher *l)
 {
-    struct rank *r = l->failed;
+    const struct rank *r = l->failed;
 
     app_launched(l);
     l->failed = NULL;
-    give_up(l, r->job, r, l->failed_err, l->failed_stage);
+    give_up(l, r, l->failed_err, l->failed_stage);
 }
 
 void launch_settle(struct launcher *l)
@@ -366,15 +317,14 @@ void launch_settle(struct launcher *l)
     for (unsigned i = 0; i < l->fleet.n; i++)
         if (l->fleet.flights[i].busy && flight_has_landed(&l->fleet.flights[i]))
             settle_flight(l, &l->fleet.flights[i]);
-    if (l->failed && l->jobs->launch == l->failed->job)
+    if (l->failed && l->failed->job->queued)
         handle_failure(l);
     l->failed = NULL;
 }
 
-/* Start the next rank of the first job in the queue. */
-static void launch_next(struct launcher *l)
+/* Starts the next rank of the job. */
+static void launch_next(struct launcher *l, struct job *job)
 {
-    struct job *job = l->jobs->launch;
     struct rank *r = &job->ranks[job->n_launched++];
     bool last;
     int rc;
@@ -391,11 +341,11 @@ static void launch_next(struct launcher *l)
         app_launched(l);
     if (rc != 0) {
         l->failed = NULL;
-        give_up(l, job, r, -rc, STAGE_NONE);
+        give_up(l, r, -rc, STAGE_NONE);
     } else if (l->failed)
         handle_failure(l);
     else if (!l->jobs->stopping && last) {
-        job_unqueue(job);
+        job->queued = false;
         job_started(job);
     }
 }
@@ -403,10 +353,12 @@ static void launch_next(struct launcher *l)
 bool launch_some(struct launcher *l)
 {
     uint64_t begin, now;
+    struct job *job;
 
     if (!l) /* a head */
         return false;
-    if (!l->jobs->launch) {
+    job = jobs_queued(l->jobs);
+    if (!job) {
         launch_land_all(l); /* when the job was stopped during the launch */
         return false;
     }
@@ -414,9 +366,10 @@ bool launch_some(struct launcher *l)
     if (!l->jobs->at.launch_begin)
         l->jobs->at.launch_begin = begin - loop.start_ns;
     do {
-        launch_next(l);
+        launch_next(l, job);
         now = clock_ns();
-    } while (l->jobs->launch && now - begin < BUDGET_NS);
+        job = jobs_queued(l->jobs);
+    } while (job && now - begin < BUDGET_NS);
     l->jobs->at.launch_busy += now - begin;
-    return l->jobs->launch != NULL;
+    return job != NULL;
 }

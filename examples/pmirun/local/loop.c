@@ -33,23 +33,29 @@ void loop_init(struct pmirun *pr)
         die(STATUS_RESOURCES, "cannot start: signalfd(): %s", strerror(-err));
 }
 
+int loop_open(struct source *src, source_fn *event, void *of, int fd, uint32_t events)
+{
+    *src = (struct source){event, of, fd, 0};
+    return fd < 0 ? -errno : loop_add(src, events);
+}
+
 int loop_add(struct source *src, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = src};
 
-    return epoll_ctl(loop.epoll, EPOLL_CTL_ADD, src->fd, &ev) == 0 ? 0 : -errno;
-}
-
-void loop_mod(struct source *src, uint32_t events)
-{
-    struct epoll_event ev = {.events = events, .data.ptr = src};
-
-    epoll_ctl(loop.epoll, EPOLL_CTL_MOD, src->fd, &ev);
+    if (events == src->events)
+        return 0;
+    if (epoll_ctl(loop.epoll, src->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, src->fd, &ev) != 0)
+        return -errno;
+    src->events = events;
+    return 0;
 }
 
 void loop_del(struct source *src)
 {
-    epoll_ctl(loop.epoll, EPOLL_CTL_DEL, src->fd, NULL);
+    if (src->events)
+        epoll_ctl(loop.epoll, EPOLL_CTL_DEL, src->fd, NULL);
+    src->events = 0;
 }
 
 void loop_close(struct source *src)
@@ -76,7 +82,7 @@ static bool job_is_finished(struct jobs *jobs, struct output *output)
 {
     struct leftovers *left = &jobs->leftovers;
 
-    if (jobs->n_live || jobs->launch || job_end_is_pending(jobs))
+    if (jobs->n_live || jobs_queued(jobs) || job_end_is_pending(jobs))
         return false;
     if (jobs->opt->as_hydra && !jobs->stopping && output->n_streams)
         return false; /* what a rank has left behind holds its output */

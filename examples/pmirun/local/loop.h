@@ -26,10 +26,15 @@ struct loop {
 extern struct loop loop;
 
 /* The first member of everything that is polled. */
+struct source;
+
+typedef void source_fn(void *of, struct source *src, uint32_t events);
+
 struct source {
-    void (*event)(void *of, struct source *src, uint32_t events);
-    void *of; /* the subject that it belongs to */
-    int fd;   /* -1: closed */
+    source_fn *event;
+    void *of;        /* the subject that it belongs to */
+    int fd;          /* -1: closed */
+    uint32_t events; /* EPOLL*, which the loop reports; 0: none, it is not polled */
 };
 
 /* Time since pmirun's start. */
@@ -39,10 +44,12 @@ static inline uint64_t run_ns(void)
 }
 
 void loop_init(struct pmirun *pr); /* with output and signals; exits on failure */
-/* 0 or -errno. events: EPOLL*. */
+/* Sets it, and polls for these events, EPOLL*. 0 or -errno. fd: may be -1, of a failed call. */
+int loop_open(struct source *src, source_fn *event, void *of, int fd, uint32_t events);
+/* Polls for these events instead of earlier ones. 0 or -errno. */
 int loop_add(struct source *src, uint32_t events);
-void loop_mod(struct source *src, uint32_t events);
-/* Call it before close(): a child in flight may hold a copy, which would keep it in epoll. */
+/* Polls no more. Call it before close(): a child in flight may hold a copy, which would keep it in
+ * epoll. */
 void loop_del(struct source *src);
 /* loop_del() and close(); sets fd to -1. A no-op when fd is -1. */
 void loop_close(struct source *src);

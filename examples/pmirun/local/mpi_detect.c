@@ -25,14 +25,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LIST_BYTES (256u << 10) /* of a list of libraries, at most */
@@ -64,37 +60,28 @@ struct found {
     uint32_t n_unasked;      /* programs for whose lists no time was left */
 };
 
-static bool name_begins(const char *name, const char *const *with, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(name, with[i], strlen(with[i])) == 0)
-            return true;
-    return false;
-}
-
-#define BEGINS(name, list) name_begins(name, list, sizeof(list) / sizeof((list)[0]))
-
 static void note_library(void *ctx, const char *name)
 {
-    static const char *const pmi[] = {"libmpich", "libmpi.so.12", "libpmi.so", "libpmi2.so"};
-    static const char *const openmpi[] = {"libmpi.so.40", "liboshmem.so.40"};
-    static const char *const pmix[] = {"libpmix.so", "libprrte.so"};
+    static const char *const pmi[] = {"libmpich", "libmpi.so.12", "libpmi.so", "libpmi2.so", NULL};
+    static const char *const openmpi[] = {"libmpi.so.40", "liboshmem.so.40", NULL};
+    static const char *const pmix[] = {"libpmix.so", "libprrte.so", NULL};
     static const char *const runtime[] = {
         "ld-linux",    "ld-musl",      "libc.",         "libm.so",        "libmvec.so",
         "libdl.so",    "librt.so",     "libpthread.so", "libutil.so",     "libresolv.so",
         "libgcc_s.so", "libstdc++.so", "libatomic.so",  "libgfortran.so", "libquadmath.so",
-        "libgomp.so",  "libasan.so",   "libubsan.so",   "libtsan.so",     "linux-vdso.so"};
+        "libgomp.so",  "libasan.so",   "libubsan.so",   "libtsan.so",     "linux-vdso.so",
+        NULL};
     struct found *f = ctx;
 
-    if (BEGINS(name, pmi))
+    if (begins_with(name, pmi))
         f->pmi = true;
-    else if (BEGINS(name, openmpi))
+    else if (begins_with(name, openmpi))
         f->openmpi = true;
     else if (strcmp(name, "libopen-rte.so.40") == 0)
         f->openmpi4 = true;
-    else if (BEGINS(name, pmix))
+    else if (begins_with(name, pmix))
         f->pmix = true;
-    else if (!BEGINS(name, runtime))
+    else if (!begins_with(name, runtime))
         f->other = true;
 }
 
@@ -118,12 +105,10 @@ static void note_line(struct found *f, char *line)
 /* The user's part of the ranks' environment, all that matters to what loads them. */
 static char **loader_env(const struct app *app)
 {
-    size_t n = 0, k = 0;
-    char **e;
+    const size_t n = strings_count(environ);
+    char **e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
+    size_t k = 0;
 
-    while (environ[n])
-        n++;
-    e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
     for (uint32_t i = 0; i < app->n_sets; i++)
         if (!app_sets(app, app->sets[i], i + 1))
             e[k++] = app->sets[i];
@@ -160,29 +145,6 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* Reads to the end, and adds a NUL. False: too late, or too many bytes. */
-static bool read_list(int fd, char *text, size_t cap, uint64_t end)
-{
-    size_t len = 0;
-
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        uint64_t now = clock_ns();
-        ssize_t n;
-
-        if (now >= end || len == cap - 1)
-            return false;
-        if (poll(&p, 1, (int)((end - now) / NS_PER_MS) + 1) <= 0)
-            continue;
-        n = read(fd, text + len, cap - 1 - len);
-        if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            text[len] = '\0';
-            return n == 0;
-        }
-        len += n > 0 ? (size_t)n : 0;
-    }
-}
-
 /* All libraries of the program. */
 static void note_list(const struct app *app, char *interp, struct found *f)
 {
@@ -191,12 +153,13 @@ static void note_list(const struct app *app, char *interp, struct found *f)
     int fd = -1, rc = start_list(app, interp, &pid, &fd);
 
     if (rc == 0) {
-        bool all = read_list(fd, text, LIST_BYTES, f->end_ns);
+        const ssize_t n = read_until(fd, text, LIST_BYTES - 1, f->end_ns);
+        const bool all = n >= 0 && n < (ssize_t)LIST_BYTES - 1;
 
+        if (all)
+            text[n] = '\0';
         close(fd);
-        if (kill(pid, SIGKILL) == 0) /* it has ended, or is to end */
-            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        kill_child(pid); /* it has ended, or is to end */
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);
@@ -232,7 +195,6 @@ static void note_program(const struct app *app, bool lists, struct found *f)
         f->unproven = f->unproven || !elf || own.other || needs.leads_on;
         f->hidden = f->hidden || f->unproven || !needs.interp[0];
     }
-    f->pmi = f->pmi || own.pmi;
     f->openmpi = f->openmpi || own.openmpi;
     f->openmpi4 = f->openmpi4 || own.openmpi4;
     f->pmix = f->pmix || (own.pmix && !own.pmi);
@@ -375,7 +337,7 @@ static int put_places(struct job *job, char **why)
 
     if (err == 0)
         return 0;
-    *why = xprintf("cannot store the bindings of ranks: %s", any_strerror(err));
+    *why = xprintf("cannot store the bindings of ranks: %s", pmiwire_strerror(err));
     return STATUS_RESOURCES;
 }
 
@@ -402,7 +364,7 @@ static void choose_unproven(struct job *job, const struct found *f)
 
     if (!f->unproven || job->spawned) {
         set_mpi(job, MPI_PMI, "no program names Open MPI or PMIx");
-    } else if (host_available(&no_pmix)) {
+    } else if (pmix_host_available(&no_pmix)) {
         job->offers_pmix = true;
         set_mpi(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
     } else {
@@ -426,7 +388,7 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
         set_mpi(job, MPI_OPENMPI,
                 "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
                 "component for Flux");
-    } else if (host_available(&no_pmix)) {
+    } else if (pmix_host_available(&no_pmix)) {
         set_mpi(job, MPI_PMIX,
                 !f->openmpi    ? "a program needs libpmix or PRRTE"
                 : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
@@ -449,7 +411,7 @@ static int choose_as_told(struct job *job, enum mpi_mode mode, char **why)
 {
     const char *no_pmix;
 
-    if (mode == MPI_PMIX && !host_available(&no_pmix)) {
+    if (mode == MPI_PMIX && !pmix_host_available(&no_pmix)) {
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
@@ -458,14 +420,14 @@ static int choose_as_told(struct job *job, enum mpi_mode mode, char **why)
 }
 
 /* What this takes before the ranks' places are known. */
-static int set_mpi_vars(struct mpi_detect *d, struct job *job, char **why)
+static int set_mpi_vars(struct job *job, char **why)
 {
     int status = job->mpi != MPI_PMI ? set_openmpi(job->jobs->folders, job, why) : 0;
 
     if (status == 0 && job->mpi == MPI_OPENMPI)
         status = set_flux(job, why);
     if (status == 0 && job->mpi != MPI_PMI)
-        topology_vars(d->topology, job);
+        topology_vars(job->jobs->topology, job);
     return status;
 }
 
@@ -478,49 +440,6 @@ static int withdraw_pmix(struct job *job, char **why)
     job->mpi_reason = *why;
     job->offers_pmix = false;
     *why = NULL;
-    return 0;
-}
-
-static void look_at_ranks(void *of);
-
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
-{
-    struct agent *agent = job->jobs->agent;
-    enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
-    struct found f = {0};
-    int status;
-
-    if (mode != MPI_PMIX)
-        note_programs(job, &f);
-    status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
-    if (status == 0)
-        status = set_mpi_vars(d, job, why);
-    if (status && job->offers_pmix)
-        status = withdraw_pmix(job, why);
-    if (status == 0)
-        status = bind_job(d->topology, job, why);
-    if (status == 0 && job->mpi == MPI_OPENMPI)
-        status = put_places(job, why);
-    if (status == 0 && job->mpi == MPI_PMIX) {
-        status = host_job(job, why);
-        if (status && job->offers_pmix)
-            status = withdraw_pmix(job, why);
-    }
-    if (status)
-        return status;
-    job->wrong_mpi = f.openmpi && (mode == MPI_PMI || (mode == MPI_OPENMPI && !f.openmpi4));
-    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
-        (job->mpi == MPI_PMI || job->offers_pmix) &&
-        (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
-        timer_call(&d->look, loop.now_ns + LOOK_NS, look_at_ranks, d);
-    if (agent)
-        agent_report(agent, MSG_CHOSE,
-                     &(struct report){.job = job->number,
-                                      .value = job->mpi,
-                                      .detail = job->wrong_mpi,
-                                      .text = job->mpi_reason});
-    else
-        mpi_detect_report(job);
     return 0;
 }
 
@@ -563,20 +482,16 @@ static const char *find_mapped_mpi(pid_t pid)
 static const char *mapped_below(pid_t pid, unsigned *n)
 {
     const char *found;
-    char path[64];
-    FILE *f;
-    int child;
+    pid_t *children;
 
     if (*n == 0)
         return NULL;
     --*n;
     found = find_mapped_mpi(pid);
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    f = found ? NULL : fopen(path, "re");
-    while (f && !found && fscanf(f, "%d", &child) == 1)
-        found = mapped_below(child, n);
-    if (f)
-        fclose(f);
+    children = children_of(pid);
+    for (const pid_t *child = children; *child && !found; child++)
+        found = mapped_below(*child, n);
+    free(children);
     return found;
 }
 
@@ -602,32 +517,31 @@ static void warn_silent_mpi(struct job *job, const char *when)
  * without PMIx ends the job; any other causes a warning after a while, or at the job's end. */
 static void look_at_ranks(void *of)
 {
-    struct mpi_detect *d = of;
+    struct jobs *jobs = of;
     const uint64_t since_ns = loop.now_ns - loop.start_ns;
-    struct job *job = d->jobs->first;
+    struct job *job = jobs->first;
     unsigned n = LOOK_AT;
-    char name[RANK_NAME_BYTES];
     uint32_t i;
 
-    if (has_asked(job) || d->jobs->stopping) {
+    if (has_asked(job) || jobs->stopping) {
         job->silent_mpi = NULL;
         return;
     }
     launch_land_all(
-        d->jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
+        jobs->launcher); /* a child that shares our memory has our libraries, libpmix too */
     for (i = 0; i < job->n_local && !job->silent_mpi; i++)
         if (job->ranks[i].state == RANK_RUNNING)
             job->silent_mpi = mapped_below(job->ranks[i].pid, &n);
-    if (job->silent_mpi == OPENMPI && job->mpi == MPI_PMI && d->jobs->opt->mpi == MPI_AUTO) {
+    if (job->silent_mpi == OPENMPI && job->mpi == MPI_PMI && jobs->opt->mpi == MPI_AUTO) {
         log_message(
             "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
             "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
-            rank_name(&job->ranks[i - 1], name), job->silent_mpi, job->mpi_reason);
-        job_stop(d->jobs, STATUS_NOEXEC);
+            rank_name(&job->ranks[i - 1]), job->silent_mpi, job->mpi_reason);
+        job_stop(jobs, STATUS_NOEXEC);
     } else if (job->silent_mpi && since_ns >= WARN_S * NS_PER_S) {
         warn_silent_mpi(job, " yet");
     } else {
-        timer_call(&d->look, loop.now_ns + since_ns, look_at_ranks, d);
+        timer_call(&jobs->look, loop.now_ns + since_ns, look_at_ranks, jobs);
     }
 }
 
@@ -635,4 +549,47 @@ void mpi_detect_ended(struct job *job)
 {
     if (!has_asked(job) && !job->jobs->stopping)
         warn_silent_mpi(job, "");
+}
+
+/* ---- the choice for a job ---- */
+
+int mpi_detect_choose(struct job *job, char **why)
+{
+    struct agent *agent = job->jobs->agent;
+    enum mpi_mode mode = job->mpi != MPI_AUTO ? job->mpi : job->jobs->opt->mpi;
+    struct found f = {0};
+    int status;
+
+    if (mode != MPI_PMIX)
+        note_programs(job, &f);
+    status = mode == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, mode, why);
+    if (status == 0)
+        status = set_mpi_vars(job, why);
+    if (status && job->offers_pmix)
+        status = withdraw_pmix(job, why);
+    if (status == 0)
+        status = bind_job(job->jobs->topology, job, why);
+    if (status == 0 && job->mpi == MPI_OPENMPI)
+        status = put_places(job, why);
+    if (status == 0 && job->mpi == MPI_PMIX) {
+        status = host_job(job, why);
+        if (status && job->offers_pmix)
+            status = withdraw_pmix(job, why);
+    }
+    if (status)
+        return status;
+    job->wrong_mpi = f.openmpi && (mode == MPI_PMI || (mode == MPI_OPENMPI && !f.openmpi4));
+    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->wrong_mpi &&
+        (job->mpi == MPI_PMI || job->offers_pmix) &&
+        (!agent || job->node_of[0] == agent_node(agent))) /* one of the nodes looks */
+        timer_call(&job->jobs->look, loop.now_ns + LOOK_NS, look_at_ranks, job->jobs);
+    if (agent)
+        agent_report(agent, MSG_CHOSE,
+                     &(struct report){.job = job->number,
+                                      .value = job->mpi,
+                                      .detail = job->wrong_mpi,
+                                      .text = job->mpi_reason});
+    else
+        mpi_detect_report(job);
+    return 0;
 }

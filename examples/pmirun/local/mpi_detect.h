@@ -13,22 +13,12 @@
 #ifndef PMIRUN_MPI_DETECT_H
 #define PMIRUN_MPI_DETECT_H
 
-#include "timer.h"
-
 struct job;
-struct jobs;
-struct topology;
-
-struct mpi_detect {
-    struct jobs *jobs;
-    struct topology *topology; /* which its ranks read; and bind_job() */
-    struct timer look;         /* for an MPI that a script hides */
-};
 
 /* Before the first rank of the job is launched here: sets job->mpi, job->mpi_reason, job->vars and
  * job->bound.
  * 0, or a STATUS_* and *why, a sentence to be freed. */
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why);
+int mpi_detect_choose(struct job *job, char **why);
 /* Reports the choice to the user; in a head, once for all nodes. */
 void mpi_detect_report(const struct job *job);
 const char *mpi_detect_name(const struct job *job); /* of the choice, as --mpi has it */

@@ -11,10 +11,8 @@
 #include "mpir.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "job.h"
-#include "role.h"
 
 struct MPIR_PROCDESC {
     const char *host_name, *executable_name;
@@ -54,15 +52,12 @@ void mpir_init(void)
 
 void mpir_publish(const struct job *job)
 {
-    static char own[256];
-
-    gethostname(own, sizeof(own) - 1);
     MPIR_proctable = xrealloc(MPIR_proctable, job->n_ranks * sizeof(*MPIR_proctable));
     for (uint32_t i = 0; i < job->n_ranks; i++) {
         const struct rank *r = &job->ranks[i];
 
         MPIR_proctable[i] = (struct MPIR_PROCDESC){
-            .host_name = job->jobs->head ? head_node_name(job->jobs->head, r->node) : own,
+            .host_name = node_name(job->jobs, r->node),
             .executable_name = r->app->path ? r->app->path : r->app->argv[0],
             .pid = r->pid,
         };

@@ -8,7 +8,6 @@
 #include "job_end.h"
 #include "table.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +71,7 @@ int early_put(struct job *job, uint32_t number)
 
     if (!job->bound || !are_short(job))
         return 0;
-    job->early = xrealloc(NULL, (job->n_local ? job->n_local : 1) * sizeof(*job->early));
-    memset(job->early, 0, job->n_local * sizeof(*job->early));
+    job->early = xzalloc(job->n_local * sizeof(*job->early));
     for (uint32_t i = 0; i < job->n_local && err == 0; i++) {
         char *value = pack_string("pmix.locstr", job->bound->localities[i]);
 
@@ -85,21 +83,16 @@ int early_put(struct job *job, uint32_t number)
     return err;
 }
 
-int early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+bool early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value)
 {
     struct early *e = job->early ? &job->early[rank] : NULL;
-    char *own;
 
     if (!e || strlen(e->key) != key.len || memcmp(e->key, key.ptr, key.len) != 0)
-        return 0;
-    own = malloc(value.len + 1);
-    if (!own)
-        return -ENOMEM;
-    memcpy(own, value.ptr, value.len);
-    free(e->own);
-    e->own = own;
+        return false;
+    e->own = xrealloc(e->own, value.len);
+    memcpy(e->own, value.ptr, value.len);
     e->own_len = value.len;
-    return 1;
+    return true;
 }
 
 void early_release(struct job *job)
@@ -115,7 +108,7 @@ void early_release(struct job *job)
     early_free(job);
     if (err) {
         log_message("cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
-                    any_strerror(err));
+                    pmiwire_strerror(err));
         job_stop(job->jobs, STATUS_RESOURCES);
     }
 }

@@ -10,6 +10,7 @@
 #ifndef PMIRUN_OMPI_BINDING_H
 #define PMIRUN_OMPI_BINDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pmiwire/server.h>
@@ -19,8 +20,8 @@ struct job;
 /* Stores the bindings of the ranks here; `number` is the job's as Open MPI sees it. 0, or an
  * -errno or error of libpmiwire's. A no-op for ranks that are not bound. */
 int early_put(struct job *job, uint32_t number);
-/* A rank here puts this pair. 1: held back; 0: the caller stores it; -ENOMEM. */
-int early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value);
+/* A rank here puts this pair. True: it is held back; else the caller stores it. */
+bool early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value);
 /* A Fence is complete: stores the pairs that were held back. */
 void early_release(struct job *job);
 void early_free(struct job *job);

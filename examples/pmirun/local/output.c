@@ -36,6 +36,9 @@
 #define SINK_HIGH      (1024u * 1024u)
 #define SINK_LOW       65536u
 
+/* bytes of each kind of output that an agent may have in flight to the head */
+#define AGENT_ROOM (256u * 1024u)
+
 /* How to write to a sink without ever waiting. */
 enum {
     HOW_PLAIN,    /* a write to a regular file never waits */
@@ -43,50 +46,6 @@ enum {
     HOW_SEND,     /* a socket */
     HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
 };
-
-/*
- * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
- * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
- */
-static void on_sink_room(void *of, struct source *src, uint32_t events);
-
-static void sink_init(struct output *o, struct sink *sk, int fd, const char *name, unsigned kinds)
-{
-    struct stat st;
-    char path[32];
-    int own;
-
-    sk->src = (struct source){on_sink_room, o, fd};
-    sk->how = HOW_POLL;
-    sk->name = name;
-    sk->kinds = kinds;
-    if (fstat(fd, &st) != 0) {
-        sk->dead = errno == EBADF; /* closed */
-        return;
-    }
-    if (S_ISSOCK(st.st_mode)) {
-        sk->how = HOW_SEND;
-    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
-        sk->how = HOW_PLAIN;
-    } else if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) { /* else a write is an error */
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        if (own >= 0) {
-            sk->src.fd = own;
-            sk->how = HOW_NONBLOCK;
-        }
-    }
-}
-
-/* bytes of each kind of output that an agent may have in flight to the head */
-#define AGENT_ROOM (256u * 1024u)
-
-void output_init(struct output *o)
-{
-    o->out.room = o->err.room = AGENT_ROOM;
-    sink_init(o, &o->out, STDOUT_FILENO, "stdout", 1);
-    sink_init(o, &o->err, STDERR_FILENO, "stderr", 2);
-}
 
 static size_t sink_waiting(const struct sink *sk)
 {
@@ -129,7 +88,6 @@ static void resume_streams(struct output *o, struct sink *sk)
         struct stream *st = sk->paused;
 
         sk->paused = st->next_paused;
-        st->paused = false;
         if (st->src.fd >= 0 && loop_add(&st->src, EPOLLIN) != 0)
             output_close(o, st);
     }
@@ -140,10 +98,7 @@ static void sink_died(struct output *o, struct sink *sk, int err)
 {
     sk->dead = true;
     sk->head = sk->len = 0;
-    if (sk->armed) {
-        loop_del(&sk->src);
-        sk->armed = false;
-    }
+    loop_del(&sk->src);
     resume_streams(o, sk);
     if (sk == &o->err)
         return;
@@ -174,20 +129,61 @@ static void sink_flush(struct output *o, struct sink *sk)
             return;
         } else {
             /* A file that epoll does not take never answers EAGAIN. */
-            if (!sk->armed && loop_add(&sk->src, EPOLLOUT) == 0)
-                sk->armed = true;
+            (void)loop_add(&sk->src, EPOLLOUT);
             break;
         }
     }
     if (sk->head == sk->len) {
         sk->head = sk->len = 0;
-        if (sk->armed) {
-            loop_del(&sk->src);
-            sk->armed = false;
-        }
+        loop_del(&sk->src);
     }
     if (sk->full && sink_waiting(sk) <= SINK_LOW)
         resume_streams(o, sk);
+}
+
+static void on_sink_room(void *of, struct source *src, uint32_t events)
+{
+    struct output *o = of;
+    sink_flush(o, (struct sink *)src);
+}
+
+/*
+ * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
+ * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
+ */
+static void sink_init(struct output *o, struct sink *sk, int fd, const char *name, unsigned kinds)
+{
+    struct stat st;
+    char path[32];
+    int own;
+
+    sk->src = (struct source){on_sink_room, o, fd, 0};
+    sk->how = HOW_POLL;
+    sk->name = name;
+    sk->kinds = kinds;
+    if (fstat(fd, &st) != 0) {
+        sk->dead = errno == EBADF; /* closed */
+        return;
+    }
+    if (S_ISSOCK(st.st_mode)) {
+        sk->how = HOW_SEND;
+    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
+        sk->how = HOW_PLAIN;
+    } else if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) { /* else a write is an error */
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (own >= 0) {
+            sk->src.fd = own;
+            sk->how = HOW_NONBLOCK;
+        }
+    }
+}
+
+void output_init(struct output *o)
+{
+    o->out.room = o->err.room = AGENT_ROOM;
+    sink_init(o, &o->out, STDOUT_FILENO, "stdout", 1);
+    sink_init(o, &o->err, STDERR_FILENO, "stderr", 2);
 }
 
 void output_drop_stderr(struct output *o)
@@ -210,26 +206,7 @@ static void sink_append(struct output *o, struct sink *sk, const char *p, size_t
         sk->len -= sk->head;
         sk->head = 0;
     }
-    if (sk->len + n > sk->cap) {
-        size_t cap = sk->cap ? sk->cap : 2 * SINK_FLUSH;
-        char *q;
-
-        while (cap < sk->len + n)
-            cap *= 2;
-        q = realloc(sk->buf, cap);
-        if (!q && sk == &o->err) { /* stderr carries why we end: now or never */
-            sink_flush(o, sk);
-            if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
-                sink_died(o, sk, errno);
-            return;
-        }
-        if (!q) {
-            sink_died(o, sk, ENOMEM);
-            return;
-        }
-        sk->buf = q;
-        sk->cap = cap;
-    }
+    sk->buf = xgrow(sk->buf, &sk->cap, sk->len + n);
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
@@ -271,9 +248,8 @@ bool output_raw(struct output *o, const char *text, size_t len)
 /* The pattern with the rank's values; to be freed. */
 static char *file_name(const struct output *o, const char *pattern, const struct rank *r)
 {
-    char host[256] = "", *name = xprintf("%s", "");
+    char *name = xprintf("%s", "");
 
-    gethostname(host, sizeof(host) - 1);
     for (const char *t = pattern; *t; t++) {
         const size_t plain = strcspn(t, "%");
 
@@ -286,10 +262,7 @@ static char *file_name(const struct output *o, const char *pattern, const struct
         case 'r': name = xappend(name, "%u", r->number); break;
         case 'g': name = xappend(name, "%u", r->job->number); break;
         case 'p': name = xappend(name, "%u", r->node); break;
-        case 'h':
-            name =
-                xappend(name, "%s", o->jobs->head ? head_node_name(o->jobs->head, r->node) : host);
-            break;
+        case 'h': name = xappend(name, "%s", node_name(o->jobs, r->node)); break;
         default: name = xappend(name, "%%"); break;
         }
     }
@@ -312,8 +285,7 @@ static struct sink *file_open(struct output *o, char *name)
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
         return NULL;
-    sk = xrealloc(NULL, sizeof(*sk));
-    memset(sk, 0, sizeof(*sk));
+    sk = xzalloc(sizeof(*sk));
     sink_init(o, sk, fd, name, 0);
     o->files = xrealloc(o->files, (o->n_files + 1) * sizeof(struct sink *));
     return o->files[o->n_files++] = sk;
@@ -322,7 +294,7 @@ static struct sink *file_open(struct output *o, char *name)
 static bool begin_stream(struct output *o, struct stream *st, const char *pattern)
 {
     const unsigned kind = st == &st->rank->err ? 2 : 1;
-    char *name, text[RANK_NAME_BYTES];
+    char *name;
     struct sink *sk;
 
     if (!pattern)
@@ -331,7 +303,7 @@ static bool begin_stream(struct output *o, struct stream *st, const char *patter
     sk = file_open(o, name);
     if (!sk) {
         log_message("cannot open %s for the output of %s: %s; stopping the job", name,
-                    rank_name(st->rank, text), strerror(errno));
+                    rank_name(st->rank), strerror(errno));
         free(name);
         return false;
     }
@@ -407,29 +379,40 @@ static void emit_part(struct output *o, struct stream *st)
     st->part_len = 0;
 }
 
-/* Forwards unfinished lines that have waited long enough. */
-static void output_parts(void *of);
-
-static bool keep_part(struct output *o, struct stream *st, const char *p, size_t n)
+static void part_expired(struct output *o, struct stream *st, bool *more)
 {
-    if (st->part_len + n > st->part_cap) {
-        size_t cap = st->part_cap ? st->part_cap : 256;
-        char *q;
+    if (!output_is_open(st) || st->part_len == 0)
+        return;
+    if (loop.now_ns - st->part_ns >= PART_NS)
+        emit_part(o, st);
+    else
+        *more = true;
+}
 
-        while (cap < st->part_len + n)
-            cap *= 2;
-        q = realloc(st->part, cap);
-        if (!q)
-            return false;
-        st->part = q;
-        st->part_cap = cap;
+/* Forwards unfinished lines that have waited long enough. */
+static void output_parts(void *of)
+{
+    struct output *o = of;
+    bool more = false;
+
+    for (struct job *job = o->jobs->first; job; job = job->next) {
+        for (uint32_t i = 0; i < job->n_local; i++) {
+            part_expired(o, &job->ranks[i].out, &more);
+            part_expired(o, &job->ranks[i].err, &more);
+        }
     }
+    if (more)
+        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
+}
+
+static void keep_part(struct output *o, struct stream *st, const char *p, size_t n)
+{
+    st->part = xgrow(st->part, &st->part_cap, st->part_len + n);
     memcpy(st->part + st->part_len, p, n);
     st->part_len += n;
     st->part_ns = loop.now_ns;
     if (!o->part.waits)
         timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
-    return true;
 }
 
 static void stream_feed(struct output *o, struct stream *st, const char *p, size_t n)
@@ -451,10 +434,12 @@ static void stream_feed(struct output *o, struct stream *st, const char *p, size
     }
     if (n == 0)
         return;
-    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(o, st, p, n)) {
-        emit_part(o, st);
-        stream_emit(o, st, p, n);
+    if (st->part_len + n < LINE_MAX_BYTES) {
+        keep_part(o, st, p, n);
+        return;
     }
+    emit_part(o, st);
+    stream_emit(o, st, p, n);
 }
 
 /* A closed stream has no descriptor, and no agent sends its bytes. */
@@ -472,7 +457,7 @@ void output_remote(struct output *o, struct stream *st, const char *p, size_t n)
         return;
     }
     stream_feed(o, st, p, n);
-    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->armed)
+    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->src.events)
         sink_flush(o, st->sink);
 }
 
@@ -517,7 +502,7 @@ static size_t stream_read(struct output *o, struct stream *st)
         return (size_t)n;
     }
     stream_feed(o, st, loop.scratch, (size_t)n);
-    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
+    if (sink_waiting(sk) >= SINK_FLUSH && !sk->src.events)
         sink_flush(o, sk);
     return (size_t)n;
 }
@@ -530,7 +515,6 @@ static void on_stream(void *of, struct source *src, uint32_t events)
 
     if (sk->full) {
         loop_del(&st->src);
-        st->paused = true;
         st->next_paused = sk->paused;
         sk->paused = st;
         return;
@@ -542,8 +526,7 @@ int output_attach(struct output *o, struct stream *st, int fd)
 {
     int rc;
 
-    st->src = (struct source){on_stream, o, fd};
-    rc = loop_add(&st->src, EPOLLIN);
+    rc = loop_open(&st->src, on_stream, o, fd, EPOLLIN);
     if (rc != 0) {
         close(fd);
         st->src.fd = -1;
@@ -584,46 +567,15 @@ void output_end(struct output *o, struct stream *st)
     output_close(o, st);
 }
 
-static void on_sink_room(void *of, struct source *src, uint32_t events)
-{
-    struct output *o = of;
-    sink_flush(o, (struct sink *)src);
-}
-
 void output_flush(struct output *o)
 {
-    if (o->out.head < o->out.len && !o->out.armed)
+    if (o->out.head < o->out.len && !o->out.src.events)
         sink_flush(o, &o->out);
-    if (o->err.head < o->err.len && !o->err.armed)
+    if (o->err.head < o->err.len && !o->err.src.events)
         sink_flush(o, &o->err);
     for (size_t i = 0; i < o->n_files; i++)
-        if (sink_waiting(o->files[i]) > 0 && !o->files[i]->armed)
+        if (sink_waiting(o->files[i]) > 0 && !o->files[i]->src.events)
             sink_flush(o, o->files[i]);
-}
-
-static void part_expired(struct output *o, struct stream *st, bool *more)
-{
-    if (!output_is_open(st) || st->part_len == 0)
-        return;
-    if (loop.now_ns - st->part_ns >= PART_NS)
-        emit_part(o, st);
-    else
-        *more = true;
-}
-
-static void output_parts(void *of)
-{
-    struct output *o = of;
-    bool more = false;
-
-    for (struct job *job = o->jobs->first; job; job = job->next) {
-        for (uint32_t i = 0; i < job->n_local; i++) {
-            part_expired(o, &job->ranks[i].out, &more);
-            part_expired(o, &job->ranks[i].err, &more);
-        }
-    }
-    if (more)
-        timer_call(&o->part, loop.now_ns + PART_NS, output_parts, o);
 }
 
 bool output_pending(const struct output *o)

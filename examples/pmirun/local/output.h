@@ -24,7 +24,6 @@ struct sink {
     size_t head, len, cap;
     const char *name; /* for messages */
     unsigned kinds;   /* its sources: bit 0 ranks' stdout, bit 1 their stderr */
-    bool armed;       /* in epoll, waiting for room */
     bool dead;        /* its reader is gone: bytes are dropped */
     bool full;        /* too much waits: streams that feed it are paused */
     struct stream *paused;
@@ -43,7 +42,6 @@ struct stream {
     size_t part_len, part_cap;
     uint64_t part_ns; /* when it last grew */
     bool mid_line;    /* the last byte passed on ended no line */
-    bool paused;
     struct stream *next_paused;
 };
 

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "pmi.h"
 
-#include "gather.h"
 #include "job.h"
 #include "job_end.h"
 #include "port.h"
@@ -14,7 +13,6 @@
 #include "timeline.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -84,10 +82,9 @@ static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exit
 static int on_pmi_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                         uint64_t token)
 {
-    struct pmi *pmi = ctx;
     const struct conn *c = who->cookie;
 
-    return c && c->rank ? spawn_for(pmi->detect, c->rank, req, token) : -EINVAL;
+    return c && c->rank ? spawn_for(c->rank, req, token) : -EINVAL;
 }
 
 static void on_pmi_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
@@ -131,7 +128,7 @@ static void on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32
         agent_report_lost(jobs->agent, node, "it is gone");
         return;
     }
-    log_message("the key-value exchange has failed: %s; stopping the job", any_strerror(rc));
+    log_message("the key-value exchange has failed: %s; stopping the job", pmiwire_strerror(rc));
     job_stop(jobs, STATUS_RESOURCES);
 }
 
@@ -192,12 +189,11 @@ int pmi_init(struct pmi *pmi)
 static void set_mapping(struct job *job)
 {
     const struct pmiwire_str key = pmiwire_strz("PMI_process_mapping");
-    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
-             *node_of = job->node_of ? job->node_of : zeros;
+    uint32_t *zeros = job->node_of ? NULL : xzalloc(job->n_ranks * sizeof(*zeros));
     char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
 
-    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
-                                          sizeof(text) - 1, text, sizeof(text)) > 0) {
+    if (pmiwire_mapping_encode(zeros ? zeros : job->node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
+                               sizeof(text) - 1, text, sizeof(text)) > 0) {
         pmiwire_server_job_attr(job->server, job->id, key, pmiwire_strz(text));
         if (job->table && table_put(job, key, pmiwire_strz(text)) == 0)
             table_publish(job);
@@ -208,9 +204,9 @@ static void set_mapping(struct job *job)
 /* The program of each rank, by the order of the groups. */
 static uint32_t *number_apps(const struct job *job)
 {
-    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+    uint32_t *appnum = xrealloc(NULL, job->n_ranks * sizeof(*appnum));
 
-    for (uint32_t i = 0, k = 0; appnum && i < job->n_apps; i++)
+    for (uint32_t i = 0, k = 0; i < job->n_apps; i++)
         for (uint32_t j = 0; j < job->apps[i].n_procs; j++)
             appnum[k++] = i;
     return appnum;
@@ -218,13 +214,12 @@ static uint32_t *number_apps(const struct job *job)
 
 int pmi_add_job(struct pmi *pmi, struct job *job)
 {
+    static const uint16_t fields[] = {PMIWIRE_EXT_SERVER, PMIWIRE_EXT_EXCHANGE, PMIWIRE_EXT_BYTES};
     const struct jobs *jobs = pmi->jobs;
     uint32_t *appnum = number_apps(job);
     struct pmiwire_job_opts opts = {.size = sizeof(opts)};
     int rc;
 
-    if (!appnum)
-        return -ENOMEM;
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
     opts.number = job->number;
@@ -240,12 +235,8 @@ int pmi_add_job(struct pmi *pmi, struct job *job)
     if (rc != 0)
         return rc;
     job->server = pmi->server;
-    rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
-    if (rc == 0)
-        rc =
-            pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
-    if (rc == 0)
-        rc = pmiwire_server_advertise(pmi->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && rc == 0; i++)
+        rc = pmiwire_server_advertise(pmi->server, job->id, fields[i], pmiwire_strz("1"));
     if (rc != 0) {
         pmiwire_server_job_remove(pmi->server, job->id);
         return rc;
@@ -260,46 +251,9 @@ void pmi_remove_job(struct job *job)
     if (job->server) /* else it could not be added */
         pmiwire_server_job_remove(job->server, job->id);
     table_destroy(job);
-    gather_destroy(job);
 }
 
 /* ---- connections ---- */
-
-static void on_pmi_event(void *of, struct source *src, uint32_t events);
-
-struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
-{
-    struct conn *c = calloc(1, sizeof(*c));
-
-    *err = -ENOMEM;
-    if (!c)
-        return NULL;
-    c->src = (struct source){on_pmi_event, pmi, fd};
-    *err = loop_add(&c->src, EPOLLIN);
-    if (*err == 0) {
-        *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
-        if (*err == 0) {
-            pmi->n_conns++;
-            return c;
-        }
-        loop_del(&c->src);
-    }
-    free(c);
-    return NULL;
-}
-
-int pmi_attach(struct rank *r, int fd)
-{
-    int err;
-
-    r->conn = pmi_new_conn(r->job->jobs->pmi, fd, r->job->id, (int32_t)r->number, &err);
-    if (!r->conn) {
-        close(fd);
-        return err;
-    }
-    r->conn->rank = r;
-    return 0;
-}
 
 static void close_conn(struct pmi *pmi, struct conn *c)
 {
@@ -351,42 +305,28 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
     return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The next descriptor to send to this client, and the flag to set when it is sent; -1: none. */
-static int descriptor_due(const struct options *opt, const struct conn *c, bool *table_sent,
-                          uint32_t *n_arrays)
-{
-    struct pmiwire_info_conn info;
-    int fd;
-
-    *table_sent = true;
-    *n_arrays = c->n_arrays;
-    pmiwire_conn_query(c->wire, &info);
-    if (!c->rank || opt->use_port || !info.has_extensions) {
-        *table_sent = c->table_sent;
-        return -1;
-    }
-    if (!c->table_sent)
-        return table_fd(c->rank->job);
-    fd = gather_fd(c->rank->job, n_arrays);
-    return *n_arrays != c->n_arrays ? fd : -1;
-}
-
+/* Sends bytes, and the next descriptor that this client is to get: of its job's table, then of each
+ * Allgather. If that cannot be sent, by too many in flight for example, it gets pairs by socket. */
 static ssize_t send_some(const struct options *opt, struct conn *c, const void *p, size_t n)
 {
-    uint32_t n_arrays;
-    bool table_sent;
-    int fd = descriptor_due(opt, c, &table_sent, &n_arrays);
+    uint32_t n_arrays = c->n_arrays;
+    struct pmiwire_info_conn info;
     ssize_t w = -1;
+    int fd;
 
-    if (fd >= 0) {
-        w = send_descriptor(c->src.fd, p, n, fd);
-        if (w < 0 && (errno == EAGAIN || errno == EINTR))
-            return w;
-        /* Another error, such as too many descriptors in flight: this client gets pairs by socket.
-         */
+    pmiwire_conn_query(c->wire, &info);
+    if (c->rank && !opt->use_port && info.has_extensions) {
+        fd = c->table_sent ? gather_fd(c->rank->job, &n_arrays) : table_fd(c->rank->job);
+        if (c->table_sent && n_arrays == c->n_arrays)
+            fd = -1; /* it has this one */
+        if (fd >= 0) {
+            w = send_descriptor(c->src.fd, p, n, fd);
+            if (w < 0 && (errno == EAGAIN || errno == EINTR))
+                return w;
+        }
+        c->table_sent = true;
+        c->n_arrays = n_arrays;
     }
-    c->table_sent = table_sent;
-    c->n_arrays = n_arrays;
     return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -436,9 +376,8 @@ static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
         log_verbose("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
                     pmiwire_strerror(info.error));
         close_conn(pmi, c);
-    } else if ((n > 0) != c->armed) {
-        loop_mod(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
-        c->armed = n > 0;
+    } else {
+        (void)loop_add(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
 }
 
@@ -467,6 +406,36 @@ static void on_pmi_event(void *of, struct source *src, uint32_t events)
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pmi, c))
         return;
     pmi_conn_flush(pmi, c);
+}
+
+struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
+{
+    struct conn *c = xzalloc(sizeof(*c));
+
+    *err = loop_open(&c->src, on_pmi_event, pmi, fd, EPOLLIN);
+    if (*err == 0) {
+        *err = pmiwire_server_accept(pmi->server, job, rank, c, &c->wire);
+        if (*err == 0) {
+            pmi->n_conns++;
+            return c;
+        }
+        loop_del(&c->src);
+    }
+    free(c);
+    return NULL;
+}
+
+int pmi_attach(struct rank *r, int fd)
+{
+    int err;
+
+    r->conn = pmi_new_conn(r->job->jobs->pmi, fd, r->job->id, (int32_t)r->number, &err);
+    if (!r->conn) {
+        close(fd);
+        return err;
+    }
+    r->conn->rank = r;
+    return 0;
 }
 
 void pmi_read_all(struct rank *r)
@@ -503,7 +472,7 @@ void pmi_flush_ready(struct pmi *pmi)
         pmi->ready = c->next;
         c->queued = false;
         if (c->src.fd >= 0) {
-            if (!c->armed)
+            if (!(c->src.events & EPOLLOUT)) /* else it waits for room */
                 pmi_conn_flush(pmi, c);
         } else {
             c->next = pmi->closed;

@@ -2,7 +2,7 @@
 /*
  * The PMI server of this node's ranks: libpmiwire's server engine, and the connections to it.
  *
- * The engine stores pairs by table.c and gather.c, sends to other nodes over the agents' links, and
+ * The engine stores pairs by table.c, sends to other nodes over the agents' links, and
  * passes spawns to spawn.c; what ranks do goes to the jobs.
  */
 #ifndef PMIRUN_PMI_H
@@ -18,7 +18,6 @@
 
 struct job;
 struct jobs;
-struct mpi_detect;
 struct port;
 struct rank;
 
@@ -27,7 +26,6 @@ struct conn {
     struct pmiwire_conn *wire;
     struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
     bool is_ours;      /* PMI_PORT: the kernel reports our user or root as its owner */
-    bool armed;        /* waits for room to write */
     bool queued;       /* in pmi.ready */
     bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
@@ -37,8 +35,7 @@ struct conn {
 
 struct pmi {
     struct jobs *jobs;
-    struct port *port;         /* --pmi-port */
-    struct mpi_detect *detect; /* for jobs that ranks spawn */
+    struct port *port; /* --pmi-port */
     struct pmiwire_server *server;
     struct timer tick;   /* of the engine, every half second */
     struct conn *ready;  /* with something to write */

@@ -35,7 +35,6 @@
 #include "job.h"
 #include "loop.h"
 #include "output.h"
-#include "mpi_detect.h"
 #include "pmi.h"
 #include "port.h"
 #include "progress.h"
@@ -53,7 +52,6 @@ struct pmirun {
     struct signals signals;
     struct pmi pmi;
     struct port port;
-    struct mpi_detect detect;
     struct guard guard;
     struct folders folders;
     struct topology topology;

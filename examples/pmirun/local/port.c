@@ -18,8 +18,6 @@
 #include "pmi.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -35,58 +33,25 @@
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
-static void on_port_connection(void *of, struct source *src, uint32_t events);
-
-int port_init(struct port *port)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
-        int err = -errno;
-
-        close(fd);
-        return err;
-    }
-    port->number = ntohs(addr.sin_port);
-    port->listener = (struct source){on_port_connection, port, fd};
-    port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return loop_add(&port->listener, EPOLLIN);
-}
-
 /* ---- ids ---- */
 
-static uint32_t token_of(const struct rank *r)
+static struct rank *rank_by_token(const struct jobs *jobs, uint32_t token)
 {
-    return r->token;
+    for (const struct job *job = jobs->first; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local; i++)
+            if (job->ranks[i].token == token)
+                return &job->ranks[i];
+    return NULL;
 }
 
-int port_assign(struct port *port, struct rank *r)
+void port_assign(const struct jobs *jobs, struct rank *r)
 {
-    struct rank_index *ix = &port->by_token;
     uint32_t token;
-    int rc;
 
-    ix->key = token_of;
-    rc = rank_index_reserve(ix);
-    if (rc)
-        return rc;
     do
         token = random_u32() & 0x7fffffffu;
-    while (token == 0 || rank_index_find(ix, token));
+    while (token == 0 || rank_by_token(jobs, token));
     r->token = token;
-    rank_index_add(ix, r);
-    return 0;
-}
-
-void port_forget(struct port *port, const struct rank *r)
-{
-    if (r->token)
-        rank_index_remove(&port->by_token, r);
 }
 
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
@@ -94,7 +59,7 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 {
     struct port *port = ((struct pmi *)ctx)->port;
     struct conn *c = cookie;
-    struct rank *r = pmiid > 0 ? rank_index_find(&port->by_token, (uint32_t)pmiid) : NULL;
+    struct rank *r = pmiid > 0 ? rank_by_token(port->pmi->jobs, (uint32_t)pmiid) : NULL;
 
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++port->n_bad_ids == MAX_BAD_IDS && port->listener.fd >= 0) {
@@ -210,11 +175,31 @@ static void on_port_connection(void *of, struct source *src, uint32_t events)
         c = pmi_new_conn(port->pmi, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
             if (port_may_complain(port))
-                log_message("cannot accept a connection: %s", any_strerror(err));
+                log_message("cannot accept a connection: %s", pmiwire_strerror(err));
             close(fd);
             continue;
         }
         c->is_ours = is_ours;
         port->n_unknown++;
     }
+}
+
+int port_init(struct port *port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
+        int err = -errno;
+
+        close(fd);
+        return err;
+    }
+    port->number = ntohs(addr.sin_port);
+    port->diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    return loop_open(&port->listener, on_port_connection, port, fd, EPOLLIN);
 }

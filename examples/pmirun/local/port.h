@@ -10,8 +10,8 @@
 #include <pmiwire/server.h>
 
 #include "loop.h"
-#include "rank_index.h"
 
+struct jobs;
 struct pmi;
 struct rank;
 
@@ -22,13 +22,11 @@ struct port {
     uint32_t n_bad_ids;
     uint32_t n_unknown;    /* open connections without identity */
     uint64_t n_complaints; /* about them */
-    struct rank_index by_token;
-    int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
+    int diag_fd;           /* NETLINK_SOCK_DIAG, -1: none */
 };
 
 int port_init(struct port *port);
-int port_assign(struct port *port, struct rank *r);        /* gives it a token */
-void port_forget(struct port *port, const struct rank *r); /* takes it back */
+void port_assign(const struct jobs *jobs, struct rank *r); /* gives it a token */
 /* Call it before printing an error of an unidentified client. False: only count it, so that a
  * hostile client cannot fill the log. */
 bool port_may_complain(struct port *port);

@@ -114,13 +114,11 @@ static bool is_text(const struct app *app)
 
 char **program_shell_argv(const struct app *app)
 {
-    size_t n = 0;
+    const size_t n = strings_count(app->argv);
     char **v;
 
     if (!is_text(app))
         return NULL;
-    while (app->argv[n])
-        n++;
     v = xrealloc(NULL, (n + 2) * sizeof(char *));
     v[0] = app->argv[0];
     v[1] = app->path;

@@ -18,8 +18,6 @@
 #define CLEAR    "\r\033[K"
 #define BAR_MAX  40
 
-static void progress_draw(void *of);
-
 static bool stands; /* in the terminal; not in struct progress, since die() asks */
 
 void progress_init(struct progress *p)
@@ -45,14 +43,6 @@ bool progress_hide(struct progress *p, const struct sink *sk)
     return !stands;
 }
 
-void progress_wrote(struct progress *p, const struct sink *sk, const char *text, size_t n)
-{
-    if (n == 0 || !sink_is_terminal(p, sk))
-        return;
-    p->mid_line = text[n - 1] != '\n';
-    timer_call(&p->draw, loop.now_ns + QUIET_NS, progress_draw, p);
-}
-
 void progress_clear(void)
 {
     if (stands && write(STDERR_FILENO, CLEAR, strlen(CLEAR)) >= 0)
@@ -60,13 +50,6 @@ void progress_clear(void)
 }
 
 /* ---- the line ---- */
-
-void progress_count(struct progress *p, enum progress_step step)
-{
-    p->n[step]++;
-    if (p->on && !p->draw.waits)
-        timer_call(&p->draw, loop.now_ns + EVERY_NS, progress_draw, p);
-}
 
 static size_t terminal_columns(void)
 {
@@ -128,4 +111,19 @@ static void progress_draw(void *of)
     }
     n += compose_line(p, line + n, sizeof(line) - n);
     stands = output_raw(p->output, line, n) || stands;
+}
+
+void progress_wrote(struct progress *p, const struct sink *sk, const char *text, size_t n)
+{
+    if (n == 0 || !sink_is_terminal(p, sk))
+        return;
+    p->mid_line = text[n - 1] != '\n';
+    timer_call(&p->draw, loop.now_ns + QUIET_NS, progress_draw, p);
+}
+
+void progress_count(struct progress *p, enum progress_step step)
+{
+    p->n[step]++;
+    if (p->on && !p->draw.waits)
+        timer_call(&p->draw, loop.now_ns + EVERY_NS, progress_draw, p);
 }

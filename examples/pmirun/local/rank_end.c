@@ -1,30 +1,103 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Carries out what job_end.c has decided: ends ranks, answers spawners, frees jobs; and reaps
- * processes, so that it may decide. */
+/*
+ * Carries out what job_end.c has decided: ends ranks, answers spawners, frees jobs; and reaps
+ * processes, so that it may decide. pmirun is a subreaper: it inherits every descendant whose
+ * parent has died, and ends those that outlive their rank.
+ */
 #define _GNU_SOURCE
 #include "rank_end.h"
 
 #include "bind.h"
-#include "gather.h"
 #include "guard.h"
 #include "host.h"
 #include "job.h"
 #include "job_end.h"
 #include "launch.h"
-#include "leftovers.h"
 #include "loop.h"
 #include "mpi_detect.h"
 #include "ompi_binding.h"
 #include "output.h"
 #include "pmi.h"
-#include "port.h"
 #include "role.h"
 #include "spawn.h"
 #include "table.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#define SWEEP_EVERY_NS (20 * NS_PER_MS)
+#define SAID_AT_MOST   4u /* processes that are ended with their rank, by name */
+
+/* ---- children ---- */
+
+static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
+
+/* NULL: it is no rank. */
+static struct rank *rank_by_pid(pid_t pid)
+{
+    return by_pid[(uint32_t)pid % MAX_PID];
+}
+
+void rank_note_pid(struct rank *r, bool runs)
+{
+    if (runs || rank_by_pid(r->pid) == r)
+        by_pid[(uint32_t)r->pid % MAX_PID] = runs ? r : NULL;
+    guard_note(r->job->jobs->guard, r->pid, runs);
+}
+
+/* ---- processes that outlive their rank ---- */
+
+static bool is_inherited(const struct leftovers *leftovers, pid_t pid)
+{
+    for (const pid_t *p = leftovers->inherited; p && *p; p++)
+        if (*p == pid)
+            return true;
+    return false;
+}
+
+static void say_ended(struct leftovers *l, int pid)
+{
+    char path[64], name[16] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    f = fopen(path, "re");
+    if (f && fscanf(f, "%15[^\n]", name) == 1 && l->n_said++ < SAID_AT_MOST)
+        log_message(
+            "process %d (%s) outlives the rank that has started it, and is ended; --ends hydra "
+            "lets it run",
+            pid, name);
+    if (f)
+        fclose(f);
+}
+
+/* Signals them, 0: none. True if there are any. */
+static bool leftovers_signal(struct jobs *jobs, int sig)
+{
+    pid_t *children = children_of(getpid());
+    bool found = false;
+
+    for (const pid_t *p = children; *p; p++) {
+        const pid_t pid = *p;
+
+        if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) || rank_by_pid(pid))
+            continue;
+        found = true;
+        log_verbose("process %d outlives its rank: signal %d", pid, sig);
+        if (sig == SIGTERM && !jobs->stopping && !jobs->head) /* a head's are of ssh or srun */
+            say_ended(&jobs->leftovers, pid);
+        if (sig)
+            kill(pid, sig);
+        if (sig == SIGTERM)
+            kill(pid, SIGCONT);
+    }
+    free(children);
+    return found;
+}
 
 /* ---- signals ---- */
 
@@ -102,8 +175,7 @@ static bool leaves_connection(struct rank *r, const siginfo_t *si)
         return false;
     log_verbose("%u:%u pid %d has left its PMI connection to another process", r->job->number,
                 r->number, (int)r->pid);
-    rank_index_remove(&jobs->by_pid, r);
-    guard_remove(jobs->guard, r->pid);
+    rank_note_pid(r, false);
     r->outlived = true;
     jobs->leftovers.n_serving++;
     return true;
@@ -118,8 +190,7 @@ void rank_process_ended(struct rank *r, const siginfo_t *si)
         return;
     r->state = RANK_EXITED;
     r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
-    rank_index_remove(&jobs->by_pid, r);
-    guard_remove(jobs->guard, r->pid);
+    rank_note_pid(r, false);
     if (!jobs->head)
         pmi_rank_ended(r);
     if (!jobs->head && job->mpi == MPI_PMIX)
@@ -169,7 +240,7 @@ void ranks_reap(struct jobs *jobs)
         }
         if (si.si_pid == 0)
             return;
-        r = rank_index_find(&jobs->by_pid, (uint32_t)si.si_pid);
+        r = rank_by_pid(si.si_pid);
         if (!r) {
             guard_reaped(jobs->guard, si.si_pid);
             if (jobs->head)
@@ -180,6 +251,26 @@ void ranks_reap(struct jobs *jobs)
         launch_settle(jobs->launcher); /* now pmirun knows whether its execve() failed */
         rank_process_ended(r, &si);
     }
+}
+
+bool leftovers_end(struct jobs *jobs)
+{
+    struct timer *sweep = &jobs->leftovers.sweep;
+    int sig;
+
+    if (jobs->leftovers.clean || (jobs->opt->as_hydra && !jobs->stopping))
+        return true;
+    if (sweep->waits && !timer_passed(sweep))
+        return false;
+    if (!sweep->at)
+        timer_set(&jobs->kill, loop.now_ns + GRACE_NS);
+    sig = !sweep->at || jobs->stopping ? SIGTERM : 0;
+    if (timer_passed(&jobs->kill))
+        sig = SIGKILL;
+    ranks_reap(jobs);
+    jobs->leftovers.clean = !leftovers_signal(jobs, sig);
+    timer_set(sweep, loop.now_ns + SWEEP_EVERY_NS);
+    return jobs->leftovers.clean;
 }
 
 /* ---- jobs ---- */
@@ -233,13 +324,19 @@ static bool job_is_over(const struct job *job)
 
 void job_release(struct job *job)
 {
-    for (uint32_t i = 0; i < job->n_local; i++)
-        port_forget(job->jobs->pmi->port, &job->ranks[i]);
     table_destroy(job);
-    gather_destroy(job);
     bind_free(job->bound);
     early_free(job);
-    job_free(job);
+    strings_free(job->vars);
+    free(job->mpi_reason);
+    if (job->spawned) /* else they belong to the command line, or live as long as it */
+        apps_free(job->apps, job->n_apps);
+    free(job->kvsname);
+    free(job->spawner);
+    free(job->node_of);
+    free(job->seats);
+    free(job->ranks);
+    free(job);
 }
 
 /* Else a program that spawns job after job would make pmirun grow without bound. */
@@ -261,8 +358,6 @@ void jobs_free_ended(struct jobs *jobs)
         if (jobs->agent)
             unserve_job(job);
         *p = job->next;
-        if (!*p)
-            jobs->tail = p;
         job_release(job);
     }
 }

@@ -21,11 +21,6 @@ extern char **environ;
 #define MAX_OWN    5u /* variables of a rank, at most */
 #define MAX_SHARED 6u /* variables of pmirun that all ranks get, at most */
 
-static bool has_prefix(const char *s, const char *prefix)
-{
-    return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 /*
  * Variables that another launcher has set for pmirun would mislead a rank: an MPI library that
  * finds PMIx or Slurm step variables may take them for its own. Flux's two bring Open MPI to PMI-1
@@ -56,13 +51,11 @@ static bool is_stale(const struct job *job, const char *var)
         "PRTE_",
         "PMIRUN_CPUSET=",
         "HYDRA_HOST_FILE=",
+        NULL,
     };
+    static const char *const flux[] = {"FLUX_JOB_ID=", "FLUX_PMI_LIBRARY_PATH=", NULL};
 
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (has_prefix(var, prefixes[i]))
-            return true;
-    return job->mpi == MPI_OPENMPI &&
-           (has_prefix(var, "FLUX_JOB_ID=") || has_prefix(var, "FLUX_PMI_LIBRARY_PATH="));
+    return begins_with(var, prefixes) || (job->mpi == MPI_OPENMPI && begins_with(var, flux));
 }
 
 /* Does one of the strings NAME=... from `from` to `to` - 1 set this variable, NAME=...? */
@@ -94,26 +87,12 @@ static bool passes_variable(const struct app *app, const char *var)
     return false;
 }
 
-static uint32_t count_own(const struct job *job, bool use_port)
-{
-    return 2u + use_port + (job->mpi == MPI_PMIX) + (job->bound != NULL);
-}
-
-static size_t count_vars(char *const *vars)
-{
-    size_t n = 0;
-
-    while (vars && vars[n])
-        n++;
-    return n;
-}
-
 void app_env_make(struct app_env *env, const struct job *job, const struct app *app, int pmi_fd)
 {
     static char spawned[] = "PMI_SPAWNED=1";
     const struct jobs *jobs = job->jobs;
-    const size_t n_environ = count_vars(environ), n_vars = count_vars(job->vars);
-    size_t n = count_own(job, jobs->opt->use_port), n_ours;
+    const size_t n_environ = strings_count(environ), n_vars = strings_count(job->vars);
+    size_t n = 2u + jobs->opt->use_port + (job->mpi == MPI_PMIX) + (job->bound != NULL), n_ours;
     char **e =
         xrealloc(NULL, (MAX_OWN + MAX_SHARED + app->n_sets + n_environ + n_vars + 1) * sizeof(*e));
 
@@ -154,8 +133,7 @@ void app_env_free(struct app_env *env)
     env->vars = NULL;
 }
 
-void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r,
-                   bool use_port)
+void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r)
 {
     size_t n = 0;
 
@@ -167,7 +145,7 @@ void rank_env_make(struct rank_env *own, const struct app_env *env, const struct
     memcpy(own->vars, env->vars, (env->n + 1) * sizeof(*own->vars));
     own->vars[n++] = own->rank;
     own->vars[n++] = own->local;
-    if (use_port)
+    if (r->job->jobs->opt->use_port)
         own->vars[n++] = own->id;
     if (r->job->mpi == MPI_PMIX)
         own->vars[n++] = own->pmix;

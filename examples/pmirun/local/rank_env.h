@@ -27,8 +27,7 @@ struct rank_env {
 void app_env_make(struct app_env *env, const struct job *job, const struct app *app, int pmi_fd);
 void app_env_free(struct app_env *env);
 /* `own` may have been another rank's. It uses strings of env, of r's job and of `own`. */
-void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r,
-                   bool use_port);
+void rank_env_make(struct rank_env *own, const struct app_env *env, const struct rank *r);
 /* Does -x set this variable, NAME=..., by one of app->sets from this one on? */
 bool app_sets(const struct app *app, const char *var, uint32_t from);
 

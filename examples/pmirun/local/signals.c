@@ -16,45 +16,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* A signal that was ignored at our start (nohup) stays ignored, by us and by the ranks. */
-static bool was_ignored(int sig)
-{
-    struct sigaction sa;
-
-    return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
-}
-
 #define TERM_S 10u /* for ranks to end by the first SIGTERM */
 /* A copy of a signal comes this soon: timeout(1) sends SIGTERM to pmirun and then to its process
  * group, and some wrappers pass on a Ctrl-C that the terminal has sent to us too. In between, a
  * limit on their processor time may stop them for 100 ms. */
 #define COPY_NS (200 * NS_PER_MS)
-
-static void on_signals(void *of, struct source *src, uint32_t events);
-
-int signals_init(struct signals *s)
-{
-    static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                    SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
-    struct sigaction dfl = {.sa_handler = SIG_DFL};
-
-    sigemptyset(&s->handled);
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-        if (!was_ignored(forwarded[i]))
-            sigaddset(&s->handled, forwarded[i]);
-    sigaddset(&s->handled, SIGCHLD);
-    sigaction(SIGCHLD, &dfl, NULL); /* when ignored, statuses would be lost */
-    s->pipe_was_ignored = was_ignored(SIGPIPE);
-    signal(SIGPIPE, SIG_IGN);
-    s->xfsz_was_ignored = was_ignored(SIGXFSZ);
-    signal(SIGXFSZ, SIG_IGN); /* the limit on files: write() fails; it does not end pmirun */
-    if (sigprocmask(SIG_BLOCK, &s->handled, &s->orig_mask) != 0)
-        return -errno;
-    s->src = (struct source){on_signals, s, signalfd(-1, &s->handled, SFD_CLOEXEC | SFD_NONBLOCK)};
-    if (s->src.fd < 0)
-        return -errno;
-    return loop_add(&s->src, EPOLLIN);
-}
 
 /* While ranks run: reports those that ignore SIGINT; ends those that ignore SIGTERM. */
 static void on_end_timeout(void *of)
@@ -141,4 +107,34 @@ static void on_signals(void *of, struct source *src, uint32_t events)
     }
     if (child)
         ranks_reap(s->jobs);
+}
+
+/* A signal that was ignored at our start (nohup) stays ignored, by us and by the ranks. */
+static bool was_ignored(int sig)
+{
+    struct sigaction sa;
+
+    return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
+}
+
+int signals_init(struct signals *s)
+{
+    static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                    SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+
+    sigemptyset(&s->handled);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        if (!was_ignored(forwarded[i]))
+            sigaddset(&s->handled, forwarded[i]);
+    sigaddset(&s->handled, SIGCHLD);
+    sigaction(SIGCHLD, &dfl, NULL); /* when ignored, statuses would be lost */
+    s->pipe_was_ignored = was_ignored(SIGPIPE);
+    signal(SIGPIPE, SIG_IGN);
+    s->xfsz_was_ignored = was_ignored(SIGXFSZ);
+    signal(SIGXFSZ, SIG_IGN); /* the limit on files: write() fails; it does not end pmirun */
+    if (sigprocmask(SIG_BLOCK, &s->handled, &s->orig_mask) != 0)
+        return -errno;
+    return loop_open(&s->src, on_signals, s, signalfd(-1, &s->handled, SFD_CLOEXEC | SFD_NONBLOCK),
+                     EPOLLIN);
 }

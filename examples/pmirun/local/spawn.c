@@ -28,7 +28,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char *copy_str(struct pmiwire_str s)
 {
@@ -132,17 +131,15 @@ static void say_who_waits(const struct job *job)
 /* The requested programs; NULL after it has reported those that cannot be started. */
 static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *req)
 {
-    struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
-    char name[RANK_NAME_BYTES];
+    struct app *apps = xzalloc(req->n_cmds * sizeof(*apps));
     bool bad = false;
 
-    memset(apps, 0, req->n_cmds * sizeof(*apps));
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         const char *why = make_app(&apps[i], &req->cmds[i], by->app, !by->job->jobs->agent);
 
         if (why) {
             bad = true;
-            log_message("spawn by %s: %s: %s", rank_name(by, name), apps[i].argv[0], why);
+            log_message("spawn by %s: %s: %s", rank_name(by), apps[i].argv[0], why);
         }
     }
     if (!bad)
@@ -159,7 +156,6 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
                                uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
-    char name[RANK_NAME_BYTES];
 
     if (!by->job->jobs->head)
         return NULL;
@@ -167,7 +163,7 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by, name),
+            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by),
                         apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -191,7 +187,6 @@ static uint64_t n_spawned(const struct job *jobs)
 static int check_number(const struct rank *by, uint64_t n)
 {
     const struct jobs *jobs = by->job->jobs;
-    char name[RANK_NAME_BYTES];
     uint64_t now = n_spawned(jobs->first);
 
     if (now + n <= jobs->opt->max_spawned)
@@ -199,8 +194,7 @@ static int check_number(const struct rank *by, uint64_t n)
     log_message(
         "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
-        rank_name(by, name), (unsigned long long)n, (unsigned long long)now,
-        jobs->opt->max_spawned);
+        rank_name(by), (unsigned long long)n, (unsigned long long)now, jobs->opt->max_spawned);
     return -EDQUOT;
 }
 
@@ -208,12 +202,11 @@ static int check_number(const struct rank *by, uint64_t n)
 static int check_descriptors(const struct rank *by, uint64_t n)
 {
     const struct jobs *jobs = by->job->jobs;
-    char name[RANK_NAME_BYTES],
-        *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
+    char *why = jobs->head ? NULL : launch_check_limits(jobs->launcher, n, 0);
 
     if (!why)
         return 0;
-    log_message("spawn by %s: %s", rank_name(by, name), why);
+    log_message("spawn by %s: %s", rank_name(by), why);
     free(why);
     return -EMFILE;
 }
@@ -222,14 +215,14 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
                          int *err)
 {
     struct jobs *jobs = by->job->jobs;
-    struct job_plan plan = {.apps = apps,
-                            .n_apps = n_apps,
-                            .spawner = by->job->kvsname,
-                            .spawner_rank = by->number,
-                            /* who asks by PMI may have PMIx too */
-                            .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO};
-    struct job *job = NULL;
-    char name[RANK_NAME_BYTES];
+    struct job plan = {.apps = apps,
+                       .n_apps = n_apps,
+                       .spawner_rank = by->number,
+                       /* who asks by PMI may have PMIx too */
+                       .mpi = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO,
+                       .spawn_token = token,
+                       .spawn_node = by->node};
+    struct job *job;
     uint64_t n = 0;
     bool bad = false;
 
@@ -238,7 +231,7 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
     *err = jobs->stopping || n == 0 ? -EINVAL : 0;
     if (*err == 0 && jobs->opt->launch == LAUNCH_STEP) {
         log_message("spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
-                    rank_name(by, name));
+                    rank_name(by));
         *err = -ENOTSUP;
     }
     if (*err == 0)
@@ -252,37 +245,33 @@ struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uin
         free(plan.node_of);
         *err = -EINVAL;
     }
-    if (*err == 0)
-        job = job_create(jobs, &plan, err);
-    if (!job) {
+    if (*err) {
         apps_free(apps, n_apps);
         return NULL;
     }
-    job->spawn_token = token;
-    job->spawn_node = by->node;
+    plan.spawner = xprintf("%s", by->job->kvsname);
+    job = job_create(jobs, &plan);
     log_verbose("job %u of %u processes spawned by %u:%u", job->number, job->n_ranks,
                 by->job->number, by->number);
     return job;
 }
 
 /* On the one node. 0 or an error. */
-static int prepare_job(struct mpi_detect *detect, struct job *job, const struct rank *by,
-                       const struct pmiwire_spawn *req)
+static int prepare_job(struct job *job, const struct rank *by, const struct pmiwire_spawn *req)
 {
-    char name[RANK_NAME_BYTES], *why;
+    char *why;
     int status, err = pmi_add_job(job->jobs->pmi, job);
 
     for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
         err = table_put(job, req->preput[i].key, req->preput[i].value);
-    if (err || (status = mpi_detect_choose(detect, job, &why)) == 0)
+    if (err || (status = mpi_detect_choose(job, &why)) == 0)
         return err;
-    log_message("spawn by %s: %s", rank_name(by, name), why);
+    log_message("spawn by %s: %s", rank_name(by), why);
     free(why);
     return status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
 }
 
-int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
-              uint64_t token)
+int spawn_for(struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
 {
     struct jobs *jobs = by->job->jobs;
     struct app *apps = jobs->stopping ? NULL : make_apps(by, req);
@@ -301,12 +290,12 @@ int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_s
     job = spawn_create(by, apps, req->n_cmds, token, &err);
     if (!job)
         return err;
-    err = prepare_job(detect, job, by, req);
+    err = prepare_job(job, by, req);
     if (err) {
         job->abandoned = true; /* jobs_free_ended() frees it */
         return err;
     }
-    job_queue(job);
+    job->queued = true;
     return PMIWIRE_PENDING;
 }
 

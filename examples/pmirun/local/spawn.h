@@ -13,12 +13,10 @@
 
 struct app;
 struct job;
-struct mpi_detect;
 struct rank;
 
 /* A rank asks: starts them here, or through the head. PMIWIRE_PENDING, or an error. */
-int spawn_for(struct mpi_detect *detect, struct rank *by, const struct pmiwire_spawn *req,
-              uint64_t token);
+int spawn_for(struct rank *by, const struct pmiwire_spawn *req, uint64_t token);
 /* Makes a job of these programs, which it takes, to be started. NULL, and *err: refused. */
 struct job *spawn_create(struct rank *by, struct app *apps, uint32_t n_apps, uint64_t token,
                          int *err);

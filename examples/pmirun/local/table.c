@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's pairs in shared memory, stored once for the node. Ranks with our client read them there;
- * the server answers the others from it. Without shared memory, or when it runs out, the engine's
- * own store takes over.
+ * A job's pairs and Allgathers in shared memory. Pairs are stored once for the node. Ranks with our
+ * client read them there; the server answers the others from it. Without shared memory, or when it
+ * runs out, the engine's own store takes over.
  *
  * A Fence makes the table large enough for all pairs. Until then only the server finds those that
  * do not fit (SHMHT_DEFER). In a job without Fences MANY_ASKED Gets of such pairs make the table
@@ -11,7 +11,6 @@
 #include "table.h"
 
 #include "folder.h"
-#include "gather.h"
 #include "job.h"
 #include "job_end.h"
 #include "ompi_binding.h"
@@ -38,11 +37,6 @@ struct table {
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
 };
 
-const char *table_why(int rc)
-{
-    return rc > -4096 ? strerror(-rc) : shmht_strerror(rc);
-}
-
 static void table_free(struct table *t)
 {
     shmht_writer_destroy(t->writer);
@@ -50,25 +44,24 @@ static void table_free(struct table *t)
     free(t);
 }
 
-/* The table's place, in words for its readers. */
-static int table_advertise(const struct job *job, struct table *t)
+/* Tells clients by a field where shared memory is; `name` gets its name, if it has one. 0 or an
+ * error. */
+static int shared_advertise(const struct job *job, uint16_t field, const struct shmht_desc *desc,
+                            char name[SHMHT_MAX_NAME_BYTES])
 {
     char text[SHMHT_DESC_TEXT_BYTES];
-    struct shmht_desc desc;
-    ssize_t n;
-    int rc = shmht_writer_share(t->writer, &desc);
+    ssize_t n = shmht_desc_format(desc, text, sizeof(text));
 
-    if (rc < 0)
-        return rc;
-    n = shmht_desc_format(&desc, text, sizeof(text));
     if (n < 0)
         return (int)n;
-    memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_TABLE,
+    memcpy(name, desc->name, SHMHT_MAX_NAME_BYTES);
+    return pmiwire_server_advertise(job->server, job->id, field,
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
-int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES])
+/* --pmi-port, where no descriptor can be handed over: a new name in our folder, which its removal
+ * takes along (folder.h). 0 or -errno. */
+static int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES])
 {
     const char *folder = folder_get(job->jobs->folders, FOLDER_SHM);
 
@@ -83,6 +76,7 @@ void table_create(struct job *job)
     const struct options *opt = job->jobs->opt;
     struct shmht_writer_opts opts = {.size = sizeof(opts)};
     char name[SHMHT_MAX_NAME_BYTES];
+    struct shmht_desc desc;
     struct table *t;
     int rc = 0;
 
@@ -96,25 +90,20 @@ void table_create(struct job *job)
         opts.name = name;
         opts.flags |= SHMHT_NAMED;
     }
-    t = calloc(1, sizeof(*t));
+    t = xzalloc(sizeof(*t));
     if (rc == 0)
-        rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
+        rc = shmht_writer_create(&opts, &t->writer, NULL);
     if (rc == 0)
-        rc = table_advertise(job, t);
+        rc = shmht_writer_share(t->writer, &desc);
+    if (rc >= 0)
+        rc = shared_advertise(job, PMIWIRE_EXT_TABLE, &desc, t->name);
     if (rc != 0) {
-        log_message("cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
-        if (t)
-            table_free(t);
+        log_message("cannot create the shared table: %s; ranks get pairs by socket",
+                    shmht_strerror(rc));
+        table_free(t);
         return;
     }
     job->table = t;
-}
-
-void table_destroy(struct job *job)
-{
-    if (job->table)
-        table_free(job->table);
-    job->table = NULL;
 }
 
 int table_fd(const struct job *job)
@@ -132,7 +121,7 @@ static void table_give_up(struct job *job, int rc)
         0)
         job_stop(job->jobs, STATUS_RESOURCES); /* else they would read stale values */
     log_message("cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
-                job->number, table_why(rc));
+                job->number, shmht_strerror(rc));
 }
 
 void table_publish(struct job *job)
@@ -154,14 +143,7 @@ void table_publish(struct job *job)
 /* The value as a C string: shmht hands out pointers to it. */
 static int store_pair(struct table *t, struct pmiwire_str key, struct pmiwire_str value)
 {
-    if (value.len >= t->text_cap) {
-        char *text = realloc(t->text, value.len + 1);
-
-        if (!text)
-            return -ENOMEM;
-        t->text = text;
-        t->text_cap = value.len + 1;
-    }
+    t->text = xgrow(t->text, &t->text_cap, value.len + 1);
     if (value.len)
         memcpy(t->text, value.ptr, value.len);
     t->text[value.len] = '\0';
@@ -181,6 +163,190 @@ int table_put(struct job *job, struct pmiwire_str key, struct pmiwire_str value)
     }
     return pmiwire_server_put(job->server, job->id, key, value);
 }
+
+/*
+ * ---- Allgathers ----
+ *
+ * The server engine collects the values; here they become an array with one place a rank, as wide
+ * as the longest of them. Ranks map it and read it in place; Gets of `-allgather-K-R`
+ * (pmiwire/extension.h) are answered from it. One array at a time is enough: before values of the
+ * next Allgather arrive, each rank has learnt where the last array lies.
+ */
+
+struct gather {
+    uint32_t number;           /* of the last one */
+    uint32_t n_arrays;         /* published */
+    struct shmht_array *array; /* of the last one; NULL: its values are pairs, or the engine's */
+    bool advertised;
+    char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the array, while it has one */
+};
+
+/* Finds a rank's value by its key. 0, or -1: no value of the last Allgather has this key. */
+static int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    const struct gather *g = job->gather;
+    struct shmht_bytes v;
+    uint32_t k, r;
+
+    if (!g || !g->array || pmiwire_gather_key(key, &k, &r) != 0 || k != g->number ||
+        shmht_array_get(g->array, r, &v) != 0)
+        return -1;
+    *value = (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)};
+    return 0;
+}
+
+/* Each rank knows now where the last Allgather lies. */
+static void gather_settled(struct job *job)
+{
+    struct gather *g = job->gather;
+
+    if (!g || !g->advertised)
+        return;
+    pmi_send_answers(job); /* its descriptor goes with the answers that name it */
+    if (g->name[0])
+        unlink(g->name);
+    g->name[0] = '\0';
+    pmiwire_server_advertise(job->server, job->id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
+    g->advertised = false;
+}
+
+/* Makes the array, without values. 0, or an error. */
+static int make_array(struct gather *g, const struct job *job, uint32_t longest)
+{
+    const struct options *opt = job->jobs->opt;
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = job->n_ranks, .stride_bytes = longest + 1};
+    char name[SHMHT_MAX_NAME_BYTES];
+    int rc;
+
+    opts.generation = g->number + 1u;
+    if (opt->use_port) {
+        rc = table_new_name(job, name);
+        if (rc)
+            return rc;
+        opts.name = name;
+        opts.flags = SHMHT_NAMED;
+    }
+    if (opts.n_ranks * opts.stride_bytes > opt->shm_max_bytes)
+        return SHMHT_EFULL;
+    return shmht_array_create(&opts, &g->array, NULL);
+}
+
+/* The values of an Allgather begin to arrive. */
+static void gather_begin(struct job *job, uint32_t number, uint32_t longest)
+{
+    struct gather *g = job->gather;
+    int rc;
+
+    if (g && g->number == number)
+        return;
+    if (!g)
+        g = job->gather = xzalloc(sizeof(*g));
+    gather_settled(job);
+    shmht_array_destroy(g->array);
+    g->array = NULL;
+    g->number = number;
+    rc = make_array(g, job, longest);
+    if (rc != 0)
+        log_verbose("an Allgather without shared memory: %s", shmht_strerror(rc));
+}
+
+static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value);
+
+/* The array holds C strings. If a value has a NUL, all values become pairs instead. */
+static int leave_array(struct job *job)
+{
+    struct shmht_array *array = job->gather->array;
+    struct shmht_bytes v;
+    int rc = 0;
+
+    job->gather->array = NULL;
+    for (uint32_t r = 0; rc == 0 && r < job->n_ranks; r++)
+        if (shmht_array_get(array, r, &v) == 0)
+            rc = gather_add_value(job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
+    shmht_array_destroy(array);
+    return rc;
+}
+
+static int gather_add_value(struct job *job, uint32_t rank, struct pmiwire_str value)
+{
+    struct gather *g = job->gather;
+    char key[64];
+    int rc;
+
+    if (g->array && memchr(value.ptr, 0, value.len) && (rc = leave_array(job)) != 0)
+        return rc;
+    if (g->array)
+        return shmht_array_put(g->array, rank, value.ptr, value.len) == 0 ? 0 : PMIWIRE_EPROTO;
+    snprintf(key, sizeof(key), "-allgather-%u-%u", g->number, rank);
+    return table_put(job, pmiwire_strz(key), value);
+}
+
+/* 0, or an error; 1: no room for pairs, the engine keeps this block's values. */
+static int add_all(struct job *job, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval pair;
+    size_t pos = 0;
+    int rc;
+
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &pair)) == 1) {
+        uint32_t rank;
+
+        if (pair.key.len != sizeof(rank))
+            return PMIWIRE_EPROTO;
+        memcpy(&rank, pair.key.ptr, sizeof(rank));
+        rc = gather_add_value(job, rank, pair.value);
+        if (rc != 0)
+            return rc == -ENOMEM ? 1 : rc;
+    }
+    return rc;
+}
+
+/* All values have arrived: advertises the array. A rank that misses this asks the server. */
+static void gather_advertise(struct job *job)
+{
+    struct gather *g = job->gather;
+    struct shmht_desc desc;
+
+    if (!g->array || shmht_array_share(g->array, &desc) < 0)
+        return;
+    g->n_arrays++;
+    g->advertised = true;
+    (void)shared_advertise(job, PMIWIRE_EXT_ARRAY, &desc, g->name);
+}
+
+int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
+                     const void *block, size_t bytes)
+{
+    struct job *job = peer->job_cookie;
+
+    gather_begin(job, number, longest);
+    if (block)
+        return add_all(job, block, bytes);
+    gather_advertise(job);
+    return 0;
+}
+
+int gather_fd(const struct job *job, uint32_t *n_arrays)
+{
+    const struct gather *g = job->gather;
+
+    *n_arrays = g ? g->n_arrays : 0;
+    return g && g->advertised ? shmht_array_share(g->array, NULL) : -1;
+}
+
+void table_destroy(struct job *job)
+{
+    if (job->table)
+        table_free(job->table);
+    job->table = NULL;
+    if (job->gather)
+        shmht_array_destroy(job->gather->array);
+    free(job->gather);
+    job->gather = NULL;
+}
+
+/* ---- the server's callbacks ---- */
 
 int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block, size_t bytes)
 {
@@ -205,9 +371,10 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
 {
     const struct conn *c = who->cookie;
     struct job *job = who->job_cookie;
-    int held = c && c->rank ? early_hold(job, (uint32_t)(c->rank - job->ranks), key, value) : 0;
 
-    return held ? (held < 0 ? held : 0) : table_put(job, key, value);
+    if (c && c->rank && early_hold(job, (uint32_t)(c->rank - job->ranks), key, value))
+        return 0;
+    return table_put(job, key, value);
 }
 
 int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,

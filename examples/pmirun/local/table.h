@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's pairs in shared memory. */
+/* A job's pairs and Allgathers in shared memory. */
 #ifndef PMIRUN_TABLE_H
 #define PMIRUN_TABLE_H
 
@@ -7,19 +7,16 @@
 #include <stdint.h>
 
 #include <pmiwire/server.h>
-#include <shmht.h>
 
 struct job;
 
-/* --pmi-port, where no descriptor can be handed over: a new name in our folder, which its removal
- * takes along (folder.h). 0 or -errno. */
-int table_new_name(const struct job *job, char name[SHMHT_MAX_NAME_BYTES]);
-const char *table_why(int rc);      /* an error of libshmht's or the system's */
-void table_create(struct job *job); /* without shared memory job->table stays NULL */
-void table_destroy(struct job *job);
+void table_create(struct job *job);  /* without shared memory job->table stays NULL */
+void table_destroy(struct job *job); /* and its Allgathers */
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct job *job, struct pmiwire_str key, struct pmiwire_str value);
 void table_publish(struct job *job); /* makes the pairs put so far visible to readers */
+/* The descriptor of the last Allgather, -1: none; and the number of Allgathers so far. */
+int gather_fd(const struct job *job, uint32_t *n_arrays);
 /* The server's callbacks, see pmiwire/server.h. Values of a block end with a NUL. */
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                  struct pmiwire_str value);
@@ -27,5 +24,7 @@ int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str
                   struct pmiwire_str *value);
 int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block, size_t bytes);
 void table_on_fenced(void *ctx, const struct pmiwire_peer *peer);
+int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
+                     const void *block, size_t bytes);
 
 #endif

@@ -4,7 +4,6 @@
 #include "timeline.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,10 +70,7 @@ static void keep_event(struct timeline *tl, const struct timeline_event *e)
 {
     if (is_too_many(tl, (enum timeline_what)e->what))
         return;
-    if (tl->n == tl->cap) {
-        tl->cap = tl->cap ? 2 * tl->cap : 1024;
-        tl->events = xrealloc(tl->events, tl->cap * sizeof(*tl->events));
-    }
+    tl->events = xgrow(tl->events, &tl->cap, (tl->n + 1) * sizeof(*tl->events));
     tl->events[tl->n++] = *e;
 }
 
@@ -82,7 +78,7 @@ void timeline_rank(struct timeline *tl, const struct rank *r, enum timeline_what
 {
     struct timeline_event e = {.job = r->job->number, .rank = r->number, .arg = arg};
 
-    if (!tl->on || tl->of_nodes)
+    if (!tl->on || r->job->jobs->head) /* whose agents record the ranks */
         return;
     e.ns = clock_ns() - tl->zero_ns;
     e.what = what;
@@ -209,7 +205,7 @@ int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early)
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    timeline_put_json(f, tl, end, about, jobs->head);
+    timeline_put_json(f, tl, end, about, jobs);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

@@ -29,7 +29,6 @@
 #define TIMELINE_MAX (1u << 20) /* events */
 #endif
 
-struct head;
 struct jobs;
 struct rank;
 
@@ -62,11 +61,11 @@ struct timeline_clock {
 struct timeline {
     bool on;
     bool of_agent;    /* which sends the events of its ranks to its head */
-    bool of_nodes;    /* a head's, whose agents record the ranks */
     const char *path; /* NULL: an agent's */
     uint64_t zero_ns; /* what this node's clock said at its beginning */
     struct timeline_event *events;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t cap;      /* bytes */
     uint32_t n_lost; /* not recorded */
     bool reported[2];
     uint64_t cut_ns;               /* when the first of them happened, about */
@@ -94,8 +93,8 @@ void timeline_take(struct timeline *tl, struct msg *m); /* puts it into a messag
 bool timeline_heard(struct timeline *tl, uint32_t node, struct msg_in *in);
 /* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
 int timeline_write(struct timeline *tl, const struct jobs *jobs, bool early);
-/* timeline_json.c: sorts the events and writes them. head: NULL on one node. */
+/* timeline_json.c: sorts the events and writes them. */
 void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
-                       const struct head *head);
+                       const struct jobs *jobs);
 
 #endif

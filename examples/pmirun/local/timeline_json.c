@@ -6,11 +6,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <pmiwire/server.h>
 
-#include "role.h"
+#include "job.h"
 #include "timeline.h"
 
 static int compare_u64(uint64_t a, uint64_t b)
@@ -160,19 +159,8 @@ static void put_row(const struct timeline *tl, const struct timeline_event *e, u
     change_span(&colls, colls_end, NULL);
 }
 
-static const char *node_name(const struct head *head, uint32_t node)
-{
-    static char own[65];
-
-    if (head)
-        return head_node_name(head, node);
-    if (gethostname(own, sizeof(own) - 1) != 0)
-        return "this host";
-    return own;
-}
-
 void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
-                       const struct head *head)
+                       const struct jobs *jobs)
 {
     struct row row = {.f = f};
     char name[128];
@@ -194,7 +182,7 @@ void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char
             ;
         if (row.thread++ == 0 || e->node != row.node) {
             row.node = e->node;
-            snprintf(name, sizeof(name), "node %u (%.100s)", e->node, node_name(head, e->node));
+            snprintf(name, sizeof(name), "node %u (%.100s)", e->node, node_name(jobs, e->node));
             put_name(&row, "process", name);
         }
         put_row(tl, e, k - i, end_ns, &row);

@@ -20,30 +20,27 @@
 #include "topology.h"
 
 #include "folder.h"
-#include "folder.h"
 #include "job.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <hwloc.h>
 
 #define LIBRARY "libhwloc.so.15"
-#define FIND_S  10
+#define FIND_S  10u
 
 extern char **environ;
 
-enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE, NO_SUCH_TOPOLOGY, TOO_LARGE };
+static const char no_file[] = "its file cannot be written";
 
 /* What the child is to do. */
 struct task {
@@ -54,7 +51,7 @@ struct task {
 
 /* What it has found: valid once a byte has come through the pipe. */
 struct found {
-    enum answer answer;
+    const char *why; /* there is none: a text of this program, which the child is a copy of */
     bool elsewhere;
     uint32_t n_pus;
     struct place_pu pus[PLACE_MAX_PUS];
@@ -161,30 +158,28 @@ static bool make_table(hwloc_topology_t topology, struct found *found)
 
 /* The file has all devices: each rank's hwloc filters those that it does not want or may not use.
  */
-static enum answer find_topology(const struct task *task, struct found *found)
+static const char *find_topology(const struct task *task, struct found *found)
 {
+    static const char not_found[] = "hwloc does not find it";
     hwloc_topology_t topology;
 
     if (!load_library())
-        return NO_LIBRARY;
+        return LIBRARY " cannot be loaded (apt install libhwloc15)";
     if (dl_hwloc_topology_init(&topology) != 0)
-        return NO_TOPOLOGY;
+        return not_found;
     if (task->synthetic && dl_hwloc_topology_set_synthetic(topology, task->synthetic) != 0)
-        return NO_SUCH_TOPOLOGY;
+        return "hwloc does not understand it";
     if (dl_hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
         (task->file &&
          dl_hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0) ||
         dl_hwloc_topology_load(topology) != 0)
-        return NO_TOPOLOGY;
+        return not_found;
     if (task->file && !write_file(topology, task->file))
-        return NO_FILE;
-    return task->table && !make_table(topology, found) ? TOO_LARGE : FOUND;
+        return no_file;
+    return task->table && !make_table(topology, found) ? "it has more than 8192 processors" : NULL;
 }
 
-static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
-    __attribute__((noreturn));
-
-static void run_child(const struct task *task, struct found *found, int to, pid_t parent)
+static _Noreturn void run_child(const struct task *task, struct found *found, int to, pid_t parent)
 {
     const int fd = STDERR_FILENO + 1;
 
@@ -192,7 +187,7 @@ static void run_child(const struct task *task, struct found *found, int to, pid_
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
     syscall(SYS_close_range, fd + 1, ~0u, 0);
-    found->answer = find_topology(task, found);
+    found->why = find_topology(task, found);
     if (write(fd, "", 1) != 1)
         _exit(1);
     for (;;) /* pmirun kills it: no library may clean up */
@@ -201,36 +196,20 @@ static void run_child(const struct task *task, struct found *found, int to, pid_
 
 /* ---- in pmirun ---- */
 
-static const char no_file[] = "its file cannot be written";
+/* The first has the file; the others are "1". */
+static const char *const hwloc_vars[] = {"HWLOC_XMLFILE", "HWLOC_THISSYSTEM",
+                                         "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
 
-/* Set beside HWLOC_XMLFILE. */
-static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
+#define N_HWLOC_VARS (sizeof(hwloc_vars) / sizeof(hwloc_vars[0]))
 
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
 static const char *await_child(const struct found *found, pid_t pid, int from)
 {
-    static const char *const why[] = {
-        [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
-        [NO_TOPOLOGY] = "hwloc does not find it",
-        [NO_FILE] = no_file,
-        [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
-        [TOO_LARGE] = "it has more than 8192 processors",
-    };
-    struct pollfd ready = {.fd = from, .events = POLLIN};
-    ssize_t n = 0;
     char byte;
-    int rc;
+    const ssize_t n = read_until(from, &byte, 1, clock_ns() + FIND_S * NS_PER_S);
 
-    while ((rc = poll(&ready, 1, FIND_S * 1000)) < 0 && errno == EINTR)
-        ;
-    if (rc > 0)
-        n = read(from, &byte, 1);
-    if (kill(pid, SIGKILL) == 0)
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    return rc == 0  ? "hwloc has not found it within 10 s"
-           : n == 1 ? why[found->answer]
-                    : "hwloc has crashed";
+    kill_child(pid);
+    return n < 0 ? "hwloc has not found it within 10 s" : n == 1 ? found->why : "hwloc has crashed";
 }
 
 static const char *make_topology(struct topology *t, const struct task *task)
@@ -269,7 +248,9 @@ const struct place_topology *topology_table(struct topology *t, const char **why
     return t->no_table ? NULL : &t->table;
 }
 
-const char *topology_file(struct topology *t)
+/* The file, XML of version 2; the first call makes it, in our temporary folder. NULL: none, and -v
+ * says why. */
+static const char *topology_file(struct topology *t)
 {
     const char *folder, *why;
 
@@ -324,25 +305,15 @@ void topology_vars(struct topology *t, struct job *job)
     if (job->n_local < 2 && !t->tried) /* a lone rank finds it sooner by itself */
         return;
     file = topology_file(t);
-    if (!file)
-        return;
-    job_var(job, xprintf("HWLOC_XMLFILE=%s", file));
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-        job_var(job, xprintf("%s=1", flags[i]));
+    for (size_t i = 0; file && i < N_HWLOC_VARS; i++)
+        job_var(job, xprintf("%s=%s", hwloc_vars[i], i == 0 ? file : "1"));
 }
 
 void topology_use(const struct topology *t, bool use)
 {
-    if (!t->file)
-        return;
-    if (use)
-        setenv("HWLOC_XMLFILE", t->file, 1);
-    else
-        unsetenv("HWLOC_XMLFILE");
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+    for (size_t i = 0; t->file && i < N_HWLOC_VARS; i++)
         if (use)
-            setenv(flags[i], "1", 1);
+            setenv(hwloc_vars[i], i == 0 ? t->file : "1", 1);
         else
-            unsetenv(flags[i]);
-    }
+            unsetenv(hwloc_vars[i]);
 }

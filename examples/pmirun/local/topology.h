@@ -22,14 +22,11 @@ struct topology {
     bool elsewhere;       /* the table is not of this node: --topology, or a variable HWLOC_* */
 };
 
-/* The file with this node's topology, XML of version 2; the first call makes it, in our temporary
- * folder. NULL: none, and -v says why. */
-const char *topology_file(struct topology *t);
 /* The node's processors, or those of --topology, found at the first call; all are usable. NULL, and
  * *why. */
 const struct place_topology *topology_table(struct topology *t, const char **why);
-/* Adds variables to job->vars that make hwloc read that file, unless the user sets one of hwloc's
- * own. */
+/* Adds variables to job->vars that make hwloc read a file with this node's topology, unless the
+ * user sets one of hwloc's own. */
 void topology_vars(struct topology *t, struct job *job);
 /* Makes hwloc in this process read that file until it is called with false: libpmix's server
  * detects the topology when it starts. */

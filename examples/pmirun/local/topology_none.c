@@ -3,15 +3,6 @@
 #include "topology.h"
 #include "util.h"
 
-const char *topology_file(struct topology *t)
-{
-    if (!t->tried)
-        log_verbose("each rank detects the node's topology itself: built without hwloc (apt "
-                    "install libhwloc-dev)");
-    t->tried = true;
-    return NULL;
-}
-
 const struct place_topology *topology_table(struct topology *t, const char **why)
 {
     *why = "this pmirun was built without hwloc (apt install libhwloc-dev)";
@@ -20,7 +11,10 @@ const struct place_topology *topology_table(struct topology *t, const char **why
 
 void topology_vars(struct topology *t, struct job *job)
 {
-    topology_file(t);
+    if (!t->tried)
+        log_verbose("each rank detects the node's topology itself: built without hwloc (apt "
+                    "install libhwloc-dev)");
+    t->tried = true;
 }
 
 void topology_use(const struct topology *t, bool use)

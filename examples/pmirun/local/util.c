@@ -3,17 +3,20 @@
 #define _GNU_SOURCE
 #include "util.h"
 
-#include "pmirun.h"
 #include "loop.h"
 #include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +64,22 @@ void *xrealloc(void *p, size_t bytes)
     return q;
 }
 
+void *xzalloc(size_t bytes)
+{
+    return memset(xrealloc(NULL, bytes), 0, bytes);
+}
+
+void *xgrow(void *p, size_t *cap, size_t n)
+{
+    if (n <= *cap)
+        return p;
+    if (!*cap)
+        *cap = 256;
+    while (*cap < n)
+        *cap *= 2;
+    return xrealloc(p, *cap);
+}
+
 static char *format_v(const char *format, va_list ap)
 {
     char *s;
@@ -95,6 +114,29 @@ char *xappend(char *all, const char *format, ...)
     return both;
 }
 
+size_t strings_count(char *const *v)
+{
+    size_t n = 0;
+
+    while (v && v[n])
+        n++;
+    return n;
+}
+
+void strings_free(char **v)
+{
+    for (char **p = v; p && *p; p++)
+        free(*p);
+    free(v);
+}
+
+bool begins_with(const char *text, const char *const *any)
+{
+    while (*any && strncmp(text, *any, strlen(*any)) != 0)
+        any++;
+    return *any != NULL;
+}
+
 bool read_number(const char **text, uint32_t max, uint32_t *v)
 {
     uint64_t n = 0;
@@ -124,9 +166,12 @@ bool env_set(char *assignment)
     return true;
 }
 
-const char *any_strerror(int rc)
+const char *own_host(void)
 {
-    return rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc);
+    static char name[HOST_NAME_MAX + 1];
+
+    gethostname(name, sizeof(name) - 1);
+    return name;
 }
 
 void random_bytes(void *p, size_t n)
@@ -153,6 +198,58 @@ uint32_t hash_text(const char *text)
     return hash;
 }
 
+/* ---- other processes ---- */
+
+pid_t *children_of(pid_t pid)
+{
+    pid_t *pids = xzalloc(sizeof(*pids));
+    char path[64];
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pids[n]) == 1) {
+        pids = xrealloc(pids, (++n + 1) * sizeof(*pids));
+        pids[n] = 0;
+    }
+    if (f)
+        fclose(f);
+    return pids;
+}
+
+void kill_child(pid_t pid)
+{
+    if (kill(pid, SIGKILL) == 0)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+ssize_t read_until(int fd, void *p, size_t n, uint64_t end_ns)
+{
+    size_t len = 0;
+
+    while (len < n) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        const uint64_t now = clock_ns();
+        ssize_t got;
+
+        if (now >= end_ns)
+            return -1;
+        if (poll(&ready, 1, (int)((end_ns - now) / NS_PER_MS) + 1) <= 0)
+            continue;
+        got = read(fd, (char *)p + len, n - len);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        len += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)len;
+}
+
+/* ---- messages ---- */
+
 struct messages messages;
 
 void print_text(const char *text, size_t n)
@@ -162,15 +259,11 @@ void print_text(const char *text, size_t n)
 
 static void say_v(const char *prefix, const char *format, va_list ap)
 {
-    char line[2048];
-    size_t len = (size_t)snprintf(line, sizeof(line), "%s", prefix);
-    int n = vsnprintf(line + len, sizeof(line) - len - 1, format, ap);
+    char *text = format_v(format, ap), *line = xprintf("%s%s\n", prefix, text);
 
-    if (n < 0)
-        return;
-    len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
-    line[len++] = '\n';
-    print_text(line, len);
+    print_text(line, strlen(line));
+    free(line);
+    free(text);
 }
 
 void log_message(const char *format, ...)

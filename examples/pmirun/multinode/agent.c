@@ -198,8 +198,7 @@ static void start_agent(struct agent *a)
         snprintf(a->name, sizeof(a->name), "%s", slurm);
     a->opt->n_nodes = a->n_nodes;
     a->early_tail = &a->early;
-    a->boot = (struct source){on_boot, a, STDIN_FILENO};
-    if (loop_add(&a->boot, EPOLLIN) != 0)
+    if (loop_open(&a->boot, on_boot, a, STDIN_FILENO, EPOLLIN) != 0)
         a->boot.fd = -1; /* a file: only the connection shows that the head is gone */
     else if (!a->step && is_at_end(STDIN_FILENO)) /* in a step slurmstepd writes more there */
         die(STATUS_NODE, "agent: the head has given up waiting for it");
@@ -613,13 +612,11 @@ void agent_set_up(struct pmirun *pr, char **args)
     a->jobs = &pr->jobs;
     a->output = &pr->output;
     a->input = &pr->input;
-    a->detect = &pr->detect;
     if (args[0])
         a->step = step_join(args[0], args[1] ? args[1] : "");
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);
-    leftovers_note_inherited(&pr->jobs.leftovers);
     if (a->step)
         guard_start(&pr->guard);
     else

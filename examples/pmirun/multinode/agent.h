@@ -14,7 +14,6 @@
 struct input;
 struct job;
 struct jobs;
-struct mpi_detect;
 struct output;
 struct rank;
 
@@ -42,7 +41,6 @@ struct agent {
     struct jobs *jobs;   /* with the ranks here alone; no decisions */
     struct output *output;
     struct input *input;
-    struct mpi_detect *detect;
     struct net net;
     struct source boot; /* stdin: its end is the head's */
     struct netconn *head;

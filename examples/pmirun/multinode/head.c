@@ -158,14 +158,12 @@ static bool on_rank_output(struct head *h, struct node *node, struct msg_in *in)
 {
     const uint32_t job = get_u32(in), number = get_u32(in), which = get_u32(in) - 1;
     struct rank *r = rank_of_node(h, node, job, number);
-    const char *p;
-    size_t n;
+    const struct pmiwire_str s = get_str(in);
 
-    p = get_text(in, &n);
     if (in->bad || !r || which > 1)
         return false;
-    output_remote(h->output, which ? &r->err : &r->out, p, n);
-    node->owed[which] += (uint32_t)n;
+    output_remote(h->output, which ? &r->err : &r->out, s.ptr, s.len);
+    node->owed[which] += (uint32_t)s.len;
     if (h->output->n_full[which] == 0) /* a node's ranks share its credit */
         head_give_room(h, which);
     return true;
@@ -185,10 +183,9 @@ static void on_took(struct head *h, struct node *node, uint32_t bytes)
 
 static bool on_say(struct head *h, struct msg_in *in)
 {
-    size_t n;
-    const char *p = get_text(in, &n);
+    const struct pmiwire_str s = get_str(in);
 
-    print_text(p, n);
+    print_text(s.ptr, s.len);
     return !in->bad;
 }
 

@@ -135,7 +135,7 @@ static uint32_t *get_placement(struct msg_in *in, uint64_t n_ranks, uint32_t n_n
     return node_of;
 }
 
-void job_fields(struct msg_fields *f, struct job_plan *plan, uint32_t n_nodes)
+void job_fields(struct msg_fields *f, struct job *plan, uint32_t n_nodes)
 {
     uint64_t n_ranks;
 

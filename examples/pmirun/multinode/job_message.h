@@ -26,7 +26,7 @@ void setup_fields(struct msg_fields *f, struct setup *s);
 void apps_fields(struct msg_fields *f, struct app **apps, uint32_t *n);
 /* MSG_JOB without its pairs. Read: all of it is to be freed, even if in->bad; else each rank has a
  * node below n_nodes. */
-void job_fields(struct msg_fields *f, struct job_plan *plan, uint32_t n_nodes);
+void job_fields(struct msg_fields *f, struct job *plan, uint32_t n_nodes);
 /* Is this message of a spawn small enough to be sent? If not, says that the spawn fails. */
 bool spawn_fits(const struct msg *m);
 uint64_t apps_n_ranks(const struct app *apps, uint32_t n);

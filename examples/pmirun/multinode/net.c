@@ -172,8 +172,7 @@ static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t pe
     if (nc)
         *err = channel_init(&nc->ch, &net->self, dials, peer);
     if (*err == 0) {
-        nc->src = (struct source){on_net_event, net, fd};
-        *err = loop_add(&nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        *err = loop_open(&nc->src, on_net_event, net, fd, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
     if (*err) {
         if (nc)
@@ -187,7 +186,7 @@ static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t pe
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
-    nc->dialled = nc->connecting = nc->armed = dials;
+    nc->dialled = nc->connecting = dials;
     give_time(nc, net_timeout(net));
     if (!net->listen_ns)
         listen_later(net);
@@ -216,8 +215,7 @@ int net_listen(struct net *net, const char *address, uint16_t *port)
         return rc;
     }
     *port = ntohs(((struct sockaddr_in *)&ss)->sin_port); /* where IPv6 has it too */
-    net->listener = (struct source){on_net_connection, net, fd};
-    return loop_add(&net->listener, EPOLLIN);
+    return loop_open(&net->listener, on_net_connection, net, fd, EPOLLIN);
 }
 
 struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
@@ -378,9 +376,7 @@ bool net_full(struct netconn *nc)
 /* Polls for room in the socket: to write queued bytes, or to report the room. */
 static void conn_arm(struct netconn *nc, bool out)
 {
-    if (out != nc->armed)
-        loop_mod(&nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    nc->armed = out;
+    (void)loop_add(&nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void net_conn_flush(struct netconn *nc)

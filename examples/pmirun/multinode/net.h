@@ -31,7 +31,7 @@ struct netconn {
     struct source src;
     struct net *net;
     struct channel ch;
-    bool dialled, connecting, armed, dirty, dead;
+    bool dialled, connecting, dirty, dead;
     bool full;            /* net_full() said so, and ops->room() follows */
     bool warned;          /* its deadline has passed once */
     uint64_t timeout_ns;  /* what it was given */

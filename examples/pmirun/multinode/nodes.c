@@ -188,19 +188,11 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
 {
     const uint32_t n_nodes = h->jobs->opt->n_nodes;
     bool *has;
-    struct job_plan plan = {.apps = job->apps,
-                            .n_apps = job->n_apps,
-                            .spawner = job->spawner,
-                            .spawner_rank = job->spawner_rank,
-                            .kvsname = job->kvsname,
-                            .number = job->number,
-                            .node_of = job->node_of,
-                            .mpi = job->mpi};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
 
     msg_begin(&m, MSG_JOB);
-    job_fields(&f, &plan, n_nodes);
+    job_fields(&f, job, n_nodes);
     if (preputs)
         msg_bytes(&m, preputs->p, preputs->left);
     else
@@ -316,12 +308,9 @@ static bool is_of_node(const char *var)
     static const char *const names[] = {
         "HOSTNAME=",       "HOST=",          "SSH_CLIENT=", "SSH_CONNECTION=",
         "SSH_TTY=",        "SSH_AUTH_SOCK=", "TMPDIR=",     "XDG_RUNTIME_DIR=",
-        "XDG_SESSION_ID=", "SLURM",          "_="};
+        "XDG_SESSION_ID=", "SLURM",          "_=",          NULL};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strncmp(var, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    return begins_with(var, names);
 }
 
 static void tell_setup(struct head *h)
@@ -596,9 +585,7 @@ void head_set_up(struct pmirun *pr)
     h->input = &pr->input;
     h->orig_mask = &pr->signals.orig_mask;
     pr->jobs.head = pr->input.head = h;
-    pr->timeline.of_nodes = true;
     (void)open_standard(); /* a failure comes again below */
-    leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
@@ -608,6 +595,6 @@ void head_set_up(struct pmirun *pr)
     job_create_first(&pr->jobs, node_of);
     err = names_init(h);
     if (err)
-        die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
+        die(STATUS_RESOURCES, "cannot keep published names: %s", pmiwire_strerror(err));
     start_head(h);
 }

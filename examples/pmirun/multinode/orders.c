@@ -35,7 +35,7 @@ static void start_own_server(struct agent *a)
     if (err == 0 && a->opt->use_port)
         err = port_init(a->jobs->pmi->port);
     if (err) {
-        log_message("cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        log_message("cannot start the PMI server: %s; stopping the job", pmiwire_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         a->unserved = true;
     }
@@ -141,29 +141,25 @@ static void refuse_job(struct job *job, int status, int err)
         job_stop(job->jobs, status);
 }
 
-static void free_plan(const struct job_plan *plan)
+static void free_plan(const struct job *plan)
 {
     apps_free(plan->apps, plan->n_apps);
     free(plan->node_of);
+    free(plan->kvsname);
+    free(plan->spawner);
 }
 
 /* Begins a job; its pairs follow in the message. */
-static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_in *in)
+static void begin_job(struct agent *a, const struct job *plan, struct msg_in *in)
 {
     struct job *job;
     char *why;
     int err, status;
 
-    job = job_create(a->jobs, plan, &err); /* takes node_of */
-    if (!job) {
-        log_message("cannot start the job: %s; stopping", any_strerror(err));
-        apps_free(plan->apps, plan->n_apps);
-        job_stop(a->jobs, STATUS_RESOURCES);
-        return;
-    }
+    job = job_create(a->jobs, plan);
     err = pmi_add_job(a->jobs->pmi, job);
     if (err)
-        log_message("cannot serve the job: %s", any_strerror(err));
+        log_message("cannot serve the job: %s", pmiwire_strerror(err));
     if (err == 0 && a->step) {
         step_adopt(a, job);
         agent_begin_exchange(a, job);
@@ -177,19 +173,19 @@ static void begin_job(struct agent *a, const struct job_plan *plan, struct msg_i
         err = -EMFILE;
     }
     status = err ? STATUS_RESOURCES : find_job_programs(job);
-    if (status == 0 && (status = mpi_detect_choose(a->detect, job, &why)) != 0) {
+    if (status == 0 && (status = mpi_detect_choose(job, &why)) != 0) {
         log_message("%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)
         refuse_job(job, status, err ? err : spawn_error(status));
     else if (!a->jobs->stopping)
-        job_queue(job);
+        job->queued = true;
     agent_begin_exchange(a, job);
 }
 
 /* Has it a rank here? */
-static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
+static bool plan_is_ours(const struct agent *a, const struct job *plan)
 {
     const uint64_t n_ranks = apps_n_ranks(plan->apps, plan->n_apps);
 
@@ -200,9 +196,9 @@ static bool plan_is_ours(const struct agent *a, const struct job_plan *plan)
 }
 
 /* A job that has no rank here, but that PMIx clients may name. */
-static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
+static bool announce_elsewhere(struct agent *a, const struct job *plan)
 {
-    if (!plan->kvsname[0] || strlen(plan->kvsname) >= sizeof(a->jobs->first->kvsname) ||
+    if (!plan->kvsname[0] || strlen(plan->kvsname) >= PMIWIRE_DEFAULT_KVSNAME_MAX ||
         !host_space(plan))
         return false;
     /* the head answers the spawner after this */
@@ -214,7 +210,7 @@ static bool announce_elsewhere(struct agent *a, const struct job_plan *plan)
 /* All but the first job have been spawned, and their numbers grow. */
 static bool on_job_order(struct agent *a, struct msg_in *in)
 {
-    struct job_plan plan = {0};
+    struct job plan = {0};
     struct msg_fields f = {.in = in};
     bool ok, ours;
 
@@ -230,8 +226,6 @@ static bool on_job_order(struct agent *a, struct msg_in *in)
         ok = ok && announce_elsewhere(a, &plan);
     if (!ours)
         free_plan(&plan);
-    free(plan.kvsname);
-    free(plan.spawner);
     return ok && !in->bad;
 }
 
@@ -330,11 +324,10 @@ static bool on_room_order(struct agent *a, struct msg_in *in)
 
 static bool on_input(struct agent *a, struct msg_in *in)
 {
-    size_t n;
-    const char *p = get_text(in, &n);
+    struct pmiwire_str s = get_str(in);
 
     if (!in->bad)
-        input_given(a->input, p, n);
+        input_given(a->input, s.ptr, s.len);
     return !in->bad;
 }
 

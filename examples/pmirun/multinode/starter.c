@@ -333,7 +333,7 @@ static void start_one(struct head *h, struct starter *s)
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     s->in = in[1];
-    s->src = (struct source){on_starter, h, out[0]};
+    s->src = (struct source){on_starter, h, out[0], 0};
     s->state = STARTER_RUNS;
     s->under_way = true;
     s->n_tries++;

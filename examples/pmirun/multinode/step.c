@@ -140,7 +140,7 @@ static void begin_rank(struct agent *a, struct task *t)
 
     if (!r || !t->pid || r->state != RANK_WAITING)
         return;
-    guard_add(a->jobs->guard, t->pid);
+    guard_note(a->jobs->guard, t->pid, true);
     rank_started(r, t->pid);
     if (++r->job->n_launched == r->job->n_local)
         job_started(r->job);
@@ -217,8 +217,7 @@ static void watch_task(struct agent *a, struct task *t)
 
     if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the rank ends with the step */
         kill(t->pid, SIGKILL);
-    t->src = (struct source){on_ended, a, fd};
-    if (fd < 0 || loop_add(&t->src, EPOLLIN) != 0)
+    if (loop_open(&t->src, on_ended, a, fd, EPOLLIN) != 0)
         on_ended(a, &t->src, 0);
 }
 
@@ -259,7 +258,7 @@ void step_adopt(struct agent *a, struct job *job)
             err = pmi_attach(t->rank, t->fd);
     }
     if (err) {
-        log_message("cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        log_message("cannot serve the step's ranks: %s; stopping the job", pmiwire_strerror(err));
         job_stop(a->jobs, STATUS_RESOURCES);
         return;
     }
@@ -301,8 +300,7 @@ void step_begin(struct head *h, char *lines)
     set_null(STDOUT_FILENO);
     explicit_bzero(lines, n);
     free(lines);
-    srun = (struct source){on_srun, h, STDIN_FILENO};
-    if (loop_add(&srun, EPOLLIN) != 0)
+    if (loop_open(&srun, on_srun, h, STDIN_FILENO, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "its stdin must be a connection to srun");
 }
 

@@ -16,7 +16,7 @@ static void tell_agent(struct world *w)
     struct options opt = {.universe_size = 8, .shm_max_bytes = 1u << 20};
     struct setup setup = {.opt = &opt, .cwd = slash};
     struct app app = {.n_procs = 4, .argv = argv};
-    struct job_plan plan = {.apps = &app, .n_apps = 1, .kvsname = kvsname, .node_of = node_of};
+    struct job plan = {.apps = &app, .n_apps = 1, .kvsname = kvsname, .node_of = node_of};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
 
@@ -34,7 +34,7 @@ static void tell_agent(struct world *w)
     job_fields(&f, &plan, LINKS);
     msg_u32(&m, 0);
     say_msg(w, &w->peers[0], &m);
-    check(w->pr.jobs.first && w->pr.jobs.launch == w->pr.jobs.first);
+    check(w->pr.jobs.first && w->pr.jobs.first->queued);
 }
 
 void begin_agent(struct world *w, bool with_prelude)
@@ -47,7 +47,6 @@ void begin_agent(struct world *w, bool with_prelude)
     a->jobs = &pr->jobs;
     a->output = &pr->output;
     a->input = &pr->input;
-    a->detect = &pr->detect;
     a->node = 1;
     messages.host = a->name;
     begin_net(w, &a->net, 1);
@@ -85,10 +84,8 @@ void launch_all(struct jobs *jobs)
 {
     static int next;
 
-    while (jobs->launch) {
-        struct job *job = jobs->launch;
-
-        job_unqueue(job);
+    for (struct job *job; (job = jobs_queued(jobs));) {
+        job->queued = false;
         for (; job->n_launched < job->n_local; job->n_launched++) {
             struct rank *r = &job->ranks[job->n_launched];
 
@@ -96,8 +93,7 @@ void launch_all(struct jobs *jobs)
             r->state = RANK_RUNNING;
             job->n_live++;
             jobs->n_live++;
-            check(rank_index_reserve(&jobs->by_pid) == 0);
-            rank_index_add(&jobs->by_pid, r);
+            rank_note_pid(r, true);
             agent_report(jobs->agent, MSG_STARTED,
                          &(struct report){
                              .job = r->job->number, .rank = r->number, .value = (uint32_t)r->pid});

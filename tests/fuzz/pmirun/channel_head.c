@@ -40,11 +40,9 @@ static void ready(struct world *w, int i)
 void begin_head(struct world *w, bool with_prelude)
 {
     struct pmirun *pr = &w->pr;
-    struct job_plan plan = {.n_apps = 1};
-    int err;
+    struct job plan = {.n_apps = 1};
 
     pr->jobs.head = pr->input.head = &w->head;
-    pr->timeline.of_nodes = true;
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
@@ -66,7 +64,8 @@ void begin_head(struct world *w, bool with_prelude)
     plan.node_of = calloc(4, sizeof(*plan.node_of));
     check(plan.node_of != NULL);
     head_place_ranks(&w->head, 4, NULL, plan.node_of);
-    check(job_create(&pr->jobs, &plan, &err) != NULL && names_init(&w->head) == 0);
+    job_create(&pr->jobs, &plan);
+    check(names_init(&w->head) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);
     for (int i = 0; i < LINKS; i++)

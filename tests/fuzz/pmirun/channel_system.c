@@ -82,17 +82,21 @@ ssize_t getrandom(void *p, size_t n, unsigned flags)
 struct loop loop;
 struct source *stdin_copy;
 
-int loop_add(struct source *src, uint32_t events)
+int loop_open(struct source *src, source_fn *event, void *of, int fd, uint32_t events)
 {
+    *src = (struct source){event, of, fd, events};
     return 0;
 }
 
-void loop_mod(struct source *src, uint32_t events)
+int loop_add(struct source *src, uint32_t events)
 {
+    src->events = events;
+    return 0;
 }
 
 void loop_del(struct source *src)
 {
+    src->events = 0;
 }
 
 void loop_close(struct source *src)
@@ -136,7 +140,7 @@ void mpi_detect_ended(struct job *job)
 }
 
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
-int mpi_detect_choose(struct mpi_detect *d, struct job *job, char **why)
+int mpi_detect_choose(struct job *job, char **why)
 {
     if (job->mpi == MPI_AUTO)
         job->mpi = MPI_PMI;
@@ -196,10 +200,6 @@ int port_init(struct port *port)
 
     opt->use_port = false; /* or shared memory would have names, which a crash leaves behind */
     return 0;
-}
-
-void port_forget(struct port *port, const struct rank *r)
-{
 }
 
 bool port_may_complain(struct port *port)

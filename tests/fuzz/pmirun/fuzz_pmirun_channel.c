@@ -86,10 +86,8 @@ static void end_world(struct world *w)
     }
     free(pr->output.out.buf);
     free(pr->output.err.buf);
-    free(pr->jobs.by_pid.slots);
     input_close(&pr->input);
     free(pr->input.feeds);
-    free(pr->input.buf);
     free(pr->opt.map_by);
     free(pr->opt.bind_to);
     free(pr->opt.topology);
