@@ -70,11 +70,6 @@ static bool parse_hex(const char *text, uint8_t *out, size_t n)
     return !*text;
 }
 
-static bool parse_u32(const char *text, uint32_t *v)
-{
-    return read_number(&text, UINT32_MAX - 1, v) && !*text;
-}
-
 static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
 {
     const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
@@ -83,12 +78,12 @@ static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
         *v = step_node(a->step);
         return strcmp(text, "step") == 0;
     }
-    return id && parse_u32(id, v);
+    return id && read_number(&id, UINT32_MAX - 1, v) && !*id;
 }
 
-static bool split_addresses(const char *text, struct agent *a)
+static bool split_addresses(char *text, struct agent *a)
 {
-    char *list = xprintf("%s", text), *save = NULL;
+    char *list = xprintf("%.*s", (int)strcspn(text, "\n"), text), *save = NULL;
     uint32_t n = 0;
 
     for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
@@ -99,52 +94,31 @@ static bool split_addresses(const char *text, struct agent *a)
     return n > 0;
 }
 
-static void check_version(const char *version)
+/* The lines are boot_lines() of starter.c. */
+static void parse_boot(struct agent *a, char *text)
 {
-    if (strcmp(version, BOOT_VERSION) != 0)
+    struct channel_self *self = &a->net.self;
+    char version[32], job[2 * CHANNEL_JOB_BYTES + 1], secret[2 * CHANNEL_SECRET_BYTES + 1],
+        node[16];
+    uint32_t port, silence_ms;
+    int head_at = 0;
+    const int n =
+        sscanf(text,
+               "pmirun-agent %31s\njob %32s\nsecret %64s\nnode %15s\ntry %u\nnodes "
+               "%u\nsilence %u\nport %u\nhead %n",
+               version, job, secret, node, &a->try, &a->n_nodes, &silence_ms, &port, &head_at);
+
+    if (n >= 1 && strcmp(version, BOOT_VERSION) != 0)
         die(STATUS_NODE,
             "agent: its version differs from the head's (which sent %.20s, not %s): install the "
             "same pmirun on all hosts",
             version, BOOT_VERSION);
-}
-
-static void parse_boot(struct agent *a, char *text)
-{
-    struct channel_self *self = &a->net.self;
-    unsigned seen = 0;
-    char *save = NULL;
-    uint32_t port = 0, silence_ms = 0;
-    bool ok = true;
-
-    for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0;
-         line = strtok_r(NULL, "\n", &save)) {
-        char *value = strchr(line, ' ');
-
-        if (!value)
-            continue;
-        *value++ = '\0';
-        if (strcmp(line, "pmirun-agent") == 0)
-            check_version(value), seen |= 1;
-        else if (strcmp(line, "job") == 0)
-            ok = parse_hex(value, self->job, sizeof(self->job)), seen |= 2;
-        else if (strcmp(line, "secret") == 0)
-            ok = parse_hex(value, self->secret, sizeof(self->secret)), seen |= 4;
-        else if (strcmp(line, "node") == 0)
-            ok = parse_node(a, value, &a->node), seen |= 8;
-        else if (strcmp(line, "nodes") == 0)
-            ok = parse_u32(value, &a->n_nodes), seen |= 16;
-        else if (strcmp(line, "port") == 0)
-            ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
-        else if (strcmp(line, "head") == 0)
-            ok = split_addresses(value, a), seen |= 64;
-        else if (strcmp(line, "silence") == 0)
-            ok = parse_u32(value, &silence_ms), seen |= 128;
-        else if (strcmp(line, "try") == 0)
-            ok = parse_u32(value, &a->try), seen |= 256;
-    }
-    if (!ok || seen != 511 || a->node >= a->n_nodes)
+    if (!head_at || !parse_hex(job, self->job, sizeof(self->job)) ||
+        !parse_hex(secret, self->secret, sizeof(self->secret)) || !parse_node(a, node, &a->node) ||
+        a->node >= a->n_nodes || port == 0 || port > 65535 || !split_addresses(text + head_at, a))
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
+    explicit_bzero(secret, sizeof(secret));
     a->head_port = (uint16_t)port;
     a->opt->node_s = silence_ms / 1e3;
     self->id = a->node;
