@@ -32,16 +32,8 @@ struct seats {
 
 bool bind_own(struct place_set *set)
 {
-    for (size_t bytes = 128; bytes <= PLACE_MAX_PUS / 8; bytes *= 2) {
-        set->bits = xrealloc(set->bits, bytes);
-        set->bytes = bytes;
-        if (sched_getaffinity(0, bytes, (cpu_set_t *)(void *)set->bits) == 0)
-            return true;
-        if (errno != EINVAL) /* that is: too small */
-            break;
-    }
-    place_set_free(set);
-    return false;
+    set->end = PLACE_MAX_PUS;
+    return sched_getaffinity(0, sizeof(set->bits), (cpu_set_t *)(void *)set->bits) == 0;
 }
 
 void bind_free(struct binding *b)
@@ -49,7 +41,6 @@ void bind_free(struct binding *b)
     if (!b)
         return;
     for (uint32_t i = 0; i < b->n; i++) {
-        place_set_free(&b->sets[i]);
         free(b->vars[i]);
         free(b->localities[i]);
     }
@@ -149,18 +140,14 @@ static int bind_list(const struct topology *topology, const struct job *job, con
     const struct place_policy *p = &job->jobs->opt->place;
 
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct place_set *set = &p->list[s->own[i] % p->n_list];
+        const struct place_set *set = &b->sets[i];
 
-        for (uint32_t cpu = 0; cpu < 8 * set->bytes; cpu++) {
+        b->sets[i] = p->list[s->own[i] % p->n_list];
+        for (uint32_t cpu = 0; cpu < set->end; cpu++) {
             char *may;
 
-            if (!place_set_has(set, cpu))
+            if (!place_set_has(set, cpu) || may_use(topology, t, own, cpu))
                 continue;
-            if (may_use(topology, t, own, cpu)) {
-                if (!place_set_add(&b->sets[i], cpu))
-                    return STATUS_RESOURCES;
-                continue;
-            }
             may = place_set_text(own);
             *why = xprintf("cannot bind rank %u to processor %u: pmirun may not use it here (it "
                            "may use %s); use --bind-to none",
@@ -227,9 +214,8 @@ static int bind_objects(const struct job *job, const struct place_topology *t,
         *why = no_place(p, rc, plan.missing);
         status = STATUS_USAGE;
     }
-    for (uint32_t i = 0; rc == PLACE_OK && status == 0 && i < b->n; i++)
-        if (!place_group_set(t, &plan.groups[plan.group_of[s->own[i]]], &b->sets[i]))
-            status = STATUS_RESOURCES;
+    for (uint32_t i = 0; rc == PLACE_OK && i < b->n; i++)
+        place_group_set(t, &plan.groups[plan.group_of[s->own[i]]], &b->sets[i]);
     place_plan_free(&plan);
     return status;
 }
@@ -351,7 +337,6 @@ int bind_job(struct topology *topology, struct job *job, char **why)
         status = decide_binding(topology, job, &own, why);
     else
         report_unbound(job, &own);
-    place_set_free(&own);
     if (*why && !status)
         status = STATUS_RESOURCES;
     if (status && !*why)

@@ -29,7 +29,7 @@ static inline const char *bind_cpuset(const char *var)
 {
     return strchr(var, '=') + 1;
 }
-/* The processors that this process may use; place_set_free(). False: unknown. */
+/* The processors that this process may use. False: unknown. */
 bool bind_own(struct place_set *set);
 
 #endif

@@ -81,7 +81,7 @@ static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
     return id && read_number(&id, UINT32_MAX - 1, v) && !*id;
 }
 
-static bool split_addresses(char *text, struct agent *a)
+static bool split_addresses(const char *text, struct agent *a)
 {
     char *list = xprintf("%.*s", (int)strcspn(text, "\n"), text), *save = NULL;
     uint32_t n = 0;
@@ -95,7 +95,7 @@ static bool split_addresses(char *text, struct agent *a)
 }
 
 /* The lines are boot_lines() of starter.c. */
-static void parse_boot(struct agent *a, char *text)
+static void parse_boot(struct agent *a, const char *text)
 {
     struct channel_self *self = &a->net.self;
     char version[32], job[2 * CHANNEL_JOB_BYTES + 1], secret[2 * CHANNEL_SECRET_BYTES + 1],

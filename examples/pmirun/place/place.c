@@ -176,13 +176,12 @@ enum place_result place_ranks(const struct place_topology *t, const struct place
     return rc;
 }
 
-bool place_group_set(const struct place_topology *t, const struct place_group *g,
+void place_group_set(const struct place_topology *t, const struct place_group *g,
                      struct place_set *set)
 {
     for (uint32_t i = g->first; i < g->last; i++)
-        if (t->pus[i].usable && !place_set_add(set, t->pus[i].os))
-            return false;
-    return true;
+        if (t->pus[i].usable)
+            place_set_add(set, t->pus[i].os);
 }
 
 void place_plan_free(struct place_plan *plan)

@@ -125,8 +125,7 @@ static const char *parse_set(struct place_set *set, const char **text)
         if (**text == '-' && (++*text, !policy_number(text, first, PLACE_MAX_PUS - 1, &last)))
             return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
-            if (!place_set_add(set, cpu))
-                return "needs more memory than pmirun can get";
+            place_set_add(set, cpu);
     } while (**text == '+' && ++*text);
     return NULL;
 }
@@ -153,8 +152,6 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
 {
     size_t len = strcspn(text, ":");
 
-    for (uint32_t i = 0; i < p->n_list; i++)
-        place_set_free(&p->list[i]);
     p->n_list = 0; /* the last --bind-to counts */
     p->bind_each = 0;
     p->bind_given = true;
@@ -190,12 +187,4 @@ const char *place_settle(struct place_policy *p)
 bool place_binds(const struct place_policy *p)
 {
     return p->bind != PLACE_NODE || p->n_list;
-}
-
-void place_policy_free(struct place_policy *p)
-{
-    for (uint32_t i = 0; i < p->n_list; i++)
-        place_set_free(&p->list[i]);
-    free(p->list);
-    *p = (struct place_policy){0};
 }

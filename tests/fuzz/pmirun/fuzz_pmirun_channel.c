@@ -93,7 +93,7 @@ static void end_world(struct world *w)
     free(pr->opt.map_by);
     free(pr->opt.bind_to);
     free(pr->opt.topology);
-    place_policy_free(&pr->opt.place);
+    free(pr->opt.place.list);
     free(pr->timeline.events);
     free(pr->timeline.clocks);
 }
