@@ -18,7 +18,7 @@
 
 #define MAX_FILE_BYTES (1u << 20)
 
-char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
+char *read_file(const struct parse *p, const char *path, size_t max)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t len = 0, cap = 4096;
@@ -38,7 +38,6 @@ char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
     if (memchr(text, '\0', len))
         usage_error(p, "%s %s: has a NUL byte: it is not text", p->word, path);
     text[len] = '\0';
-    *n = len;
     return text;
 }
 
@@ -130,7 +129,6 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
 {
     struct words w = {.p = p, .path = value[0], .line = 1};
     char *text;
-    size_t n;
 
     if (p->in_file)
         usage_error(p, "%s %s: not allowed in such a file, which cannot read another one", p->word,
@@ -138,7 +136,7 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
     if (p->at < p->argc)
         usage_error(p, "%s %s: must be the last option, \"%s\" follows it", p->word, value[0],
                     p->argv[p->at]);
-    text = read_file(p, value[0], MAX_FILE_BYTES, &n);
+    text = read_file(p, value[0], MAX_FILE_BYTES);
     for (char *t = text; *t; w.line++)
         t = take_line(&w, t);
     if (w.n == 0)

@@ -6,7 +6,7 @@
 #include "row.h"
 
 /* The text of a file of at most `max` bytes, without NUL bytes, NUL-terminated; to be freed. */
-char *read_file(const struct parse *p, const char *path, size_t max, size_t *n);
+char *read_file(const struct parse *p, const char *path, size_t max);
 option_fn set_configfile;
 
 #endif
