@@ -6,7 +6,7 @@
  * follows a # that begins a word is a comment.
  */
 #define _GNU_SOURCE
-#include "config.h"
+#include "row.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' environment: variables that options set, and those passed on from pmirun's own. */
 #define _GNU_SOURCE
-#include "env.h"
+#include "row.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,15 +9,13 @@
  * A host that is named twice has the slots of both.
  */
 #define _GNU_SOURCE
-#include "hosts.h"
+#include "row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../allocation.h"
 #include "../local/util.h"
-#include "config.h"
 
 #define MAX_FILE_BYTES (16u << 20)
 

@@ -6,10 +6,6 @@
 #include <stddef.h>
 
 #include "../local/job.h"
-#include "config.h"
-#include "env.h"
-#include "hosts.h"
-#include "placing.h"
 #include "row.h"
 
 #define AT(field)       .at = offsetof(struct options, field)
@@ -102,10 +98,10 @@ const struct option_row option_rows[] = {
      "fork use as many nodes as the processes then need.",
      .others = {"-ppn", "--ntasks-per-node", "-npernode"}, AT(per_host), .min = 1,
      .max = MAX_PROCS},
-    {"--map", "HOW", SCOPE_JOB, set_map,
+    {"--map", "HOW", SCOPE_JOB, set_second,
      "Distribute ranks over the nodes: block (default), cyclic. `block`: the first node gets the "
      "first ranks, and so on, as evenly as possible. `cyclic`: nodes get ranks in turn.",
-     .others = {NULL, "--distribution", "--map-by"}, .words = "block cyclic"},
+     .others = {NULL, "--distribution", "--map-by"}, .words = "block cyclic", AT(cyclic)},
     {"--map-by", "HOW", SCOPE_JOB, set_map_by,
      "Distribute ranks by slot, node, ppr:N:node, core, ... (see BINDING). `slot`: nodes get "
      "consecutive ranks, as with --map block. `node`: nodes get ranks round-robin, as with --map "
@@ -274,10 +270,10 @@ const struct option_row option_rows[] = {
      .min = 1, .max = 65536},
 
     {.text = "The end of the job:"},
-    {"--ends", "HOW", SCOPE_JOB, set_ends,
+    {"--ends", "HOW", SCOPE_JOB, set_second,
      "Rules for exits: strict (default), or hydra: those of MPICH. Some scripts rely on hydra's "
      "(see ENDS SIDE BY SIDE).",
-     .words = "strict hydra"},
+     .words = "strict hydra", AT(as_hydra)},
 
     {.text = "About pmirun:"},
     {"-h --help --usage", "[=WHAT]", SCOPE_GROUP, show_help,

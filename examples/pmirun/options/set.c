@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../local/job.h"
 #include "../local/util.h"
@@ -98,6 +99,11 @@ void set_word(struct parse *p, const struct option_row *row, char **value)
     memcpy(option_field(p, row), &v, sizeof(v));
 }
 
+void set_second(struct parse *p, const struct option_row *row, char **value)
+{
+    *(bool *)option_field(p, row) = parse_word(p, value[0], row->words) == 1;
+}
+
 /* ---- one row each ---- */
 
 void set_launch(struct parse *p, const struct option_row *row, char **value)
@@ -117,9 +123,46 @@ void set_links(struct parse *p, const struct option_row *row, char **value)
     (void)parse_word(p, value[0], row->words);
 }
 
-void set_map(struct parse *p, const struct option_row *row, char **value)
+static void read_policy(const struct parse *p, const char *text,
+                        const char *(*parse)(struct place_policy *policy, const char *text))
 {
-    p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+    const char *why = parse(&p->opt->place, text);
+
+    if (why)
+        usage_error(p, "%s %s, not \"%s\"", p->word, why, text);
+}
+
+/* mpirun's ppr:N:node is --ppn N. False: something else. */
+static bool set_ppr(struct parse *p, const char *text)
+{
+    static const char begin[] = "ppr:", end[] = ":node";
+    const size_t n = strlen(text), least = sizeof(begin) - 1 + sizeof(end) - 1;
+    char *number;
+
+    if (strncasecmp(text, begin, sizeof(begin) - 1) != 0)
+        return false;
+    if (n <= least || strcasecmp(text + n - (sizeof(end) - 1), end) != 0)
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, text);
+    number = xprintf("%.*s", (int)(n - least), text + sizeof(begin) - 1);
+    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
+    free(number);
+    return true;
+}
+
+void set_map_by(struct parse *p, const struct option_row *row, char **value)
+{
+    if (set_ppr(p, value[0]))
+        return;
+    read_policy(p, value[0], place_parse_map);
+    p->opt->map_by = value[0];
+    if (p->opt->place.map == PLACE_NODE)
+        p->opt->cyclic = p->opt->place.nodes_cyclic;
+}
+
+void set_bind_to(struct parse *p, const struct option_row *row, char **value)
+{
+    read_policy(p, value[0], place_parse_bind);
+    p->opt->bind_to = value[0];
 }
 
 /* It sets TCP's keep-alive, whose limit is 80,000. */
@@ -183,7 +226,28 @@ void set_mpi(struct parse *p, const struct option_row *row, char **value)
     p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_mode)i;
 }
 
-void set_ends(struct parse *p, const struct option_row *row, char **value)
+void set_stats(struct parse *p, const struct option_row *row, char **value)
 {
-    p->opt->as_hydra = parse_word(p, value[0], row->words) == 1;
+    const uint32_t i = value[0] ? parse_word(p, value[0], row->words) : 0;
+
+    p->opt->stats = i == 0 ? STATS_JSON : STATS_TABLE;
+}
+
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), k = strlen(ending);
+
+    return n > k && strcmp(name + n - k, ending) == 0;
+}
+
+void set_timeline(struct parse *p, const struct option_row *row, char **value)
+{
+    if (ends_in(value[0], ".svg"))
+        usage_error(p,
+                    "%s no longer draws %s: use a file NAME.json, which Perfetto and "
+                    "chrome://tracing draw",
+                    p->word, value[0]);
+    if (!ends_in(value[0], ".json"))
+        usage_error(p, "%s wants a file NAME.json, not \"%s\"", p->word, value[0]);
+    p->opt->timeline = value[0];
 }
