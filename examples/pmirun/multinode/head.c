@@ -20,7 +20,6 @@
 #include "../local/spawn.h"
 #include "../local/timeline.h"
 #include "job_message.h"
-#include "names.h"
 #include "step.h"
 
 static struct node *node_of_conn(struct head *h, const struct netconn *nc)
@@ -80,9 +79,7 @@ static bool on_agent_ready(struct head *h, struct node *node, const struct repor
     return true;
 }
 
-/* A rank of this node; NULL: there is no such. */
-static struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job,
-                                 uint32_t number)
+struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job, uint32_t number)
 {
     const struct job *of = job_by_number(h->jobs, job);
 
@@ -228,20 +225,6 @@ static bool on_rank_stuck(struct head *h, struct job *job, const struct report *
     return true;
 }
 
-static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *in)
-{
-    const uint64_t token = get_u64(in);
-    const uint32_t job = get_u32(in), number = get_u32(in);
-    struct rank *r = rank_of_node(h, node, job, number);
-
-    if (in->bad || (!r && !job_was(h->jobs, job)))
-        return false;
-    if (r)
-        return head_spawn_asked(h, r, token, in);
-    head_tell_spawned(h, node->id, token, -EINVAL, NULL);
-    return true;
-}
-
 static bool on_spawn_failed(struct job *job, int32_t err)
 {
     if (!job->spawned || job->n_gave_up == job->n_members || err >= 0)
@@ -359,7 +342,7 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     case MSG_OUTPUT: return on_rank_output(h, node, &in);
     case MSG_NAME: return names_asked(h, node, &in);
     case MSG_TIMES: return timeline_heard(h->jobs->timeline, node->id, &in);
-    case MSG_SPAWN: return on_spawn_request(h, node, &in);
+    case MSG_SPAWN: return head_spawn_asked(h, node, &in);
     case MSG_RANKS: return step_ranks(h, node, &in);
     case MSG_DONE: return on_agent_done(h, node, &in);
     default: return take_report(h, node, what, &in);

@@ -92,6 +92,8 @@ struct head {
 
 /* head.c */
 extern const struct net_ops head_net_ops;
+/* A rank of this node; NULL: there is no such. */
+struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job, uint32_t number);
 
 /* starter.c: how agents get to their nodes */
 void starters_init(struct head *h, const char *self); /* self: this program's path */
@@ -110,9 +112,9 @@ void nodes_ready(struct head *h, struct node *node);
 void nodes_lost(struct head *h, struct node *node, const char *why);
 void nodes_done(struct head *h, struct node *node);
 
-/* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
-bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in);
-/* The answer. kvsname: of the new job; NULL: there is none. */
-void head_tell_spawned(struct head *h, uint32_t node, uint64_t token, int err, const char *kvsname);
+/* far_requests.c. A node's messages; false: malformed. */
+bool head_spawn_asked(struct head *h, const struct node *node, struct msg_in *in);
+bool names_asked(struct head *h, struct node *node, struct msg_in *in);
+int names_init(struct head *h);
 
 #endif

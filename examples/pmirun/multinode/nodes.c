@@ -21,7 +21,6 @@
 #include "../local/pmirun.h"
 #include "agent.h"
 #include "job_message.h"
-#include "names.h"
 #include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
