@@ -521,7 +521,6 @@ static bool on_link_opened(void *of, struct netconn *nc)
 {
     struct agent *a = of;
     if (nc == a->head) {
-        nc->deadline_ns = 0;
         tell_ready(a);
         return true;
     }
@@ -552,7 +551,7 @@ static void on_link_closed(void *of, struct netconn *nc, const char *why)
         a->peers[nc->ch.peer].out = NULL;
     /* Dialled in advance and never open: no loss; the agent dials again when it has something to
      * send. */
-    if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
+    if (nc->dialled && nc->shaking && a->peers && !a->peers[nc->ch.peer].needed)
         return;
     agent_report_lost(a, nc->ch.peer, why);
 }

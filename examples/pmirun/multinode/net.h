@@ -32,11 +32,11 @@ struct netconn {
     struct net *net;
     struct channel ch;
     bool dialled, connecting, armed, dirty, dead;
-    bool full;            /* net_full() said so, and ops->room() follows */
-    bool warned;          /* its deadline has passed once */
-    uint64_t timeout_ns;  /* what it was given */
-    uint64_t deadline_ns; /* the handshake must be over by then; 0: it is */
-    char name[80];        /* the other end's address, in words */
+    bool shaking;          /* the handshake is not over */
+    bool full;             /* net_full() said so, and ops->room() follows */
+    uint64_t timeout_ns;   /* what it was given for that */
+    struct timer deadline; /* for that */
+    char name[80];         /* the other end's address, in words */
     struct netconn *next, *next_dirty;
 };
 
@@ -56,8 +56,7 @@ struct net {
     void *of; /* handed to them: the head or the agent */
     struct source listener;
     struct netconn *conns, *dirty;
-    struct timer deadline; /* when to look at handshakes or for silence */
-    uint64_t listen_ns;    /* when to look for silence, 0: never */
+    struct timer listen; /* when to look for silence */
     uint32_t n_strangers, n_complaints;
     bool any_dead;
 };

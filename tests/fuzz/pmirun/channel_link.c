@@ -17,7 +17,6 @@ static bool server_opened(void *ctx, struct channel *c)
     struct world *w = ctx;
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
 
-    nc->deadline_ns = 0;
     return w->net->ops->opened(w->net->of, nc);
 }
 
