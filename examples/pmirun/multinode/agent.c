@@ -229,15 +229,10 @@ struct msg *agent_msg(struct agent *a, enum message what)
 }
 
 /* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
-static void no_memory(void)
-{
-    die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
-}
-
 void agent_tell(struct agent *a)
 {
     if (!a->over && net_send(a->head, a->msg.p, a->msg.len) == -ENOMEM)
-        no_memory();
+        die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
 }
 
 bool agent_report_text(struct agent *a, const char *text, size_t n)
@@ -265,9 +260,8 @@ bool agent_report_output(struct agent *a, const struct stream *st, const char *p
     msg_u32(m, st->rank->job->number);
     msg_u32(m, st->rank->number);
     msg_u32(m, st == &st->rank->out ? 1 : 2);
-    msg_u32(m, (uint32_t)n);
-    if (net_send2(a->head, m->p, m->len, p, n) == -ENOMEM)
-        no_memory();
+    msg_text(m, p, n);
+    agent_tell(a);
     return true;
 }
 

@@ -304,7 +304,7 @@ void net_free_closed(struct net *net)
 {
     struct netconn **p = &net->conns;
 
-    if (!net->any_dead)
+    if (!net || !net->any_dead)
         return;
     net->any_dead = false;
     while (*p) {
@@ -432,7 +432,7 @@ static void net_conn_flush(struct netconn *nc)
 
 void net_flush(struct net *net)
 {
-    while (net->dirty) {
+    while (net && net->dirty) {
         struct netconn *nc = net->dirty;
 
         net->dirty = nc->next_dirty;
@@ -452,22 +452,17 @@ static void make_dirty(struct netconn *nc)
     net->dirty = nc;
 }
 
-int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
+int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
+    const struct iovec iov = {(void *)(uintptr_t)p, n};
     int rc;
 
     if (nc->dead)
         return -EPIPE;
-    rc = channel_send(&nc->ch, iov, n ? 2 : 1);
+    rc = channel_send(&nc->ch, &iov, 1);
     if (rc == 0)
         make_dirty(nc);
     return rc;
-}
-
-int net_send(struct netconn *nc, const void *p, size_t n)
-{
-    return net_send2(nc, p, n, NULL, 0);
 }
 
 static void net_conn_read(struct netconn *nc)

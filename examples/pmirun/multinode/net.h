@@ -70,7 +70,6 @@ int net_listen(struct net *net, const char *address, uint16_t *port);
 struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err);
 int net_send(struct netconn *nc, const void *p, size_t n);
-int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n);
 void net_close(struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
@@ -82,6 +81,7 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 /* This machine's addresses, numeric, blanks between them, the loopback's last. */
 char *net_own_addresses(void);
 
+/* Of one node, NULL: no-ops. */
 void net_flush(struct net *net);
 void net_free_closed(struct net *net);
 

@@ -554,14 +554,12 @@ void nodes_progress(const struct jobs *jobs)
 
 void nodes_flush(const struct jobs *jobs)
 {
-    if (net_of(jobs))
-        net_flush(net_of(jobs));
+    net_flush(net_of(jobs));
 }
 
 void nodes_free_closed(const struct jobs *jobs)
 {
-    if (net_of(jobs))
-        net_free_closed(net_of(jobs));
+    net_free_closed(net_of(jobs));
 }
 
 bool nodes_may_end(const struct jobs *jobs)
