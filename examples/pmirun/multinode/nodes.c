@@ -134,43 +134,35 @@ static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **
     return n;
 }
 
-/* Ranks fill the slots of the first node, then of the next. Cyclic: each node with free slots gets
- * one rank at a time. After the last node it begins again. */
-static void place_by_slots(const struct options *opt, uint32_t n, uint32_t *node_of)
+/* How many ranks a node gets before the ranks begin again at the first: of the command line's job
+ * its slots, if there are such; else its share. The first ones get the remainder. */
+static uint32_t node_share(const struct head *h, uint32_t i, uint32_t n, uint32_t n_nodes)
 {
-    uint32_t *left = xrealloc(NULL, opt->n_nodes * sizeof(*left)), k = 0;
+    const struct options *opt = h->jobs->opt;
+    const uint32_t slots = opt->n_hosts ? opt->slots[i] : opt->per_host;
 
-    while (k < n) {
-        bool more = true;
-
-        for (uint32_t i = 0; i < opt->n_nodes; i++)
-            left[i] = opt->n_hosts ? opt->slots[i] : opt->per_host;
-        while (more && k < n) {
-            more = false;
-            for (uint32_t i = 0; i < opt->n_nodes && k < n; i++)
-                while (left[i] && k < n) {
-                    node_of[k++] = i;
-                    left[i]--;
-                    more = true;
-                    if (opt->cyclic)
-                        break;
-                }
-        }
-    }
-    free(left);
+    return slots && !h->jobs->first ? slots : n / n_nodes + (i < n % n_nodes);
 }
 
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
 {
     uint32_t *nodes, n_nodes = named_nodes(h, hosts, &nodes);
+    uint32_t *left = xrealloc(NULL, n_nodes * sizeof(*left));
+    uint64_t n_left = 0;
 
-    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
-         i++) { /* the first ones get the remainder */
-        uint32_t here = n / n_nodes + (i < n % n_nodes);
-
-        for (uint32_t j = 0; j < here; j++)
-            node_of[h->jobs->opt->cyclic ? j * n_nodes + i : k++] = nodes[i];
+    for (uint32_t i = 0, k = 0; n_nodes && k < n; i = (i + 1) % n_nodes) {
+        if (n_left == 0) {
+            for (i = 0; i < n_nodes; i++)
+                n_left += left[i] = node_share(h, i, n, n_nodes);
+            i = 0;
+        }
+        for (bool more = true; more && left[i] && k < n; more = !h->jobs->opt->cyclic) {
+            node_of[k++] = nodes[i];
+            left[i]--;
+            n_left--;
+        }
     }
+    free(left);
     free(nodes);
     return n_nodes > 0;
 }
@@ -598,10 +590,7 @@ void head_set_up(struct pmirun *pr)
     leftovers_note_inherited(&pr->jobs.leftovers);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
-    if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
-        place_by_slots(&pr->opt, pr->opt.n_procs, node_of);
-    else
-        head_place_ranks(h, pr->opt.n_procs, NULL, node_of);
+    head_place_ranks(h, pr->opt.n_procs, NULL, node_of);
     job_create_first(&pr->jobs, node_of);
     err = names_init(h);
     if (err)
