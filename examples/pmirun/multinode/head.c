@@ -5,10 +5,8 @@
  */
 #include "head.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../local/host.h"
 #include "../local/input.h"
@@ -17,7 +15,6 @@
 #include "../local/mpi_detect.h"
 #include "../local/rank_end.h"
 #include "../local/role.h"
-#include "../local/spawn.h"
 #include "../local/timeline.h"
 #include "job_message.h"
 #include "step.h"

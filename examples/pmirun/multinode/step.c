@@ -22,7 +22,6 @@
 #include "../local/output.h"
 #include "../local/pmi.h"
 #include "../local/rank_end.h"
-#include "../local/role.h"
 #include "agent.h"
 #include "head.h"
 

@@ -13,7 +13,6 @@
 #ifndef PMIRUN_ROW_H
 #define PMIRUN_ROW_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

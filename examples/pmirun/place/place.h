@@ -19,7 +19,6 @@
 #define PMIRUN_PLACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
