@@ -69,15 +69,13 @@ static bool parse_hex(const char *text, uint8_t *out, size_t n)
     return !*text;
 }
 
-static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
+static bool parse_node(struct agent *a, const char *text)
 {
     const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
 
-    if (a->step) {
-        *v = step_node(a->step);
+    if (a->step) /* whose arguments had it */
         return strcmp(text, "step") == 0;
-    }
-    return id && read_number(&id, UINT32_MAX - 1, v) && !*id;
+    return id && read_number(&id, UINT32_MAX - 1, &a->node) && !*id;
 }
 
 static bool split_addresses(const char *text, struct agent *a)
@@ -113,7 +111,7 @@ static void parse_boot(struct agent *a, const char *text)
             "same pmirun on all hosts",
             version, BOOT_VERSION);
     if (!head_at || !parse_hex(job, self->job, sizeof(self->job)) ||
-        !parse_hex(secret, self->secret, sizeof(self->secret)) || !parse_node(a, node, &a->node) ||
+        !parse_hex(secret, self->secret, sizeof(self->secret)) || !parse_node(a, node) ||
         a->node >= a->n_nodes || port == 0 || port > 65535 || !split_addresses(text + head_at, a))
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
@@ -581,7 +579,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     a->input = &pr->input;
     a->detect = &pr->detect;
     if (args[0])
-        a->step = step_join(args[0], args[1] ? args[1] : "");
+        step_join(a, args[0], args[1] ? args[1] : "");
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);

@@ -25,8 +25,6 @@
 /* questions without an answer; --node-timeout has one interval more */
 #define ASKS 4u
 
-extern char **environ;
-
 const char *head_node_name(const struct head *h, uint32_t node)
 {
     return h->nodes[node].name;

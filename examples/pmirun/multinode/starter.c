@@ -40,8 +40,6 @@
 #define FULL_NS    (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
 #define LAST_READS 16              /* pieces of SCRATCH_BYTES that it has left in its pipe */
 
-extern char **environ;
-
 /* Its name in messages. */
 static const char *starter_program(const struct options *opt, const struct starter *s)
 {
