@@ -123,13 +123,11 @@ void job_free(struct job *job)
 
 void job_var(struct job *job, char *owned)
 {
-    size_t n = 0;
+    uint32_t n = 0;
 
     while (job->vars && job->vars[n])
         n++;
-    job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
-    job->vars[n] = owned;
-    job->vars[n + 1] = NULL;
+    strings_add(&job->vars, &n, owned);
 }
 
 struct job *job_create(struct jobs *jobs, const struct job_plan *plan, int *err)

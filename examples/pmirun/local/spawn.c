@@ -40,14 +40,6 @@ static bool str_is(struct pmiwire_str s, const char *text)
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
-/* Adds a variable for the program: NAME=value. The last of a name counts. */
-static void add_set(struct app *app, char *assignment)
-{
-    app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
-    app->sets[app->n_sets++] = assignment;
-    app->sets[app->n_sets] = NULL;
-}
-
 /* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
  * ignored. */
 static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, bool is_alone)
@@ -66,7 +58,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, 
         free(app->hosts);
         app->hosts = copy_str(kv->value); /* for head_place_ranks() */
     } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
-        add_set(app, copy_str(kv->value));
+        strings_add(&app->sets, &app->n_sets, copy_str(kv->value));
     } else if (str_is(kv->key, "host") || str_is(kv->key, "hosts")) {
         char *list = copy_str(kv->value), *save = NULL;
 
@@ -103,7 +95,7 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
     app->argv[cmd->argc + 1] = NULL;
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
     for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
-        add_set(app, xprintf("%s", spawner->sets[i]));
+        strings_add(&app->sets, &app->n_sets, xprintf("%s", spawner->sets[i]));
     if (spawner)
         copy_env(&app->env, &spawner->env);
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)

@@ -61,6 +61,13 @@ void *xrealloc(void *p, size_t bytes)
     return q;
 }
 
+void strings_add(char ***list, uint32_t *n, char *string)
+{
+    *list = xrealloc(*list, (*n + 2) * sizeof(**list));
+    (*list)[(*n)++] = string;
+    (*list)[*n] = NULL;
+}
+
 static char *format_v(const char *format, va_list ap)
 {
     char *s;

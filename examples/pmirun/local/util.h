@@ -28,6 +28,8 @@ uint32_t random_u32(void);
 uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Adds to an array that ends with NULL, of *n strings. */
+void strings_add(char ***list, uint32_t *n, char *string);
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Reads digits, a number up to max, and moves *text behind them. False: not such a number. */

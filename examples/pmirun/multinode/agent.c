@@ -83,11 +83,8 @@ static bool split_addresses(const char *text, struct agent *a)
     char *list = xprintf("%.*s", (int)strcspn(text, "\n"), text), *save = NULL;
     uint32_t n = 0;
 
-    for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
-        a->addresses = xrealloc(a->addresses, (n + 2) * sizeof(*a->addresses));
-        a->addresses[n++] = w;
-        a->addresses[n] = NULL;
-    }
+    for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        strings_add(&a->addresses, &n, w);
     return n > 0;
 }
 
