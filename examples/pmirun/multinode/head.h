@@ -50,7 +50,7 @@ struct starter {
     pid_t pid;
     enum starter_state state;
     bool under_way;                /* it runs, and its agents have not connected */
-    bool here;                     /* its node is this host: it is the agent itself */
+    bool here;                     /* it is the agent itself */
     uint32_t first, n;             /* nodes */
     uint32_t n_tries;              /* so far */
     uint64_t again_ns;             /* when the next is due */

@@ -408,11 +408,8 @@ static struct starter *starter_of(const struct head *h, uint32_t node)
 
 bool starters_came(struct head *h, uint32_t node, uint32_t try)
 {
-    struct starter *s;
+    struct starter *s = starter_of(h, node);
 
-    if (h->jobs->opt->launch == LAUNCH_STEP) /* slurmstepd has started it */
-        return true;
-    s = starter_of(h, node);
     if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
     free_place(h, s);
@@ -469,12 +466,9 @@ static char *explain_end(const struct head *h, const struct starter *s, const ch
 
 char *starters_silent(const struct head *h, uint32_t node, const char *how)
 {
-    const struct starter *s;
+    const struct starter *s = starter_of(h, node);
     char *all = xprintf("%s", how);
 
-    if (h->jobs->opt->launch == LAUNCH_STEP)
-        return all;
-    s = starter_of(h, node);
     if (s->state == STARTER_RUNS && s->under_way)
         all = xappend(all, ", and %.160s still runs", starter_program(h->jobs->opt, s));
     if (s->n_tries > 1)
@@ -575,12 +569,10 @@ bool starters_end(struct head *h)
 
 void starters_init(struct head *h, const char *self)
 {
-    const bool one = h->jobs->opt->launch == LAUNCH_SRUN;
+    const enum launch_kind launch = h->jobs->opt->launch;
+    const bool one = launch == LAUNCH_SRUN;
+
     h->self = self;
-    if (h->jobs->opt->launch == LAUNCH_STEP) {
-        step_begin(h, boot_lines(h, "step", 0));
-        return;
-    }
     h->wait_ns = loop.now_ns + (uint64_t)(h->jobs->opt->wait_s * 1e9);
     h->n_starters = one ? 1 : h->jobs->opt->n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
@@ -591,8 +583,12 @@ void starters_init(struct head *h, const char *self)
         s->first = i;
         s->n = one ? h->jobs->opt->n_nodes : 1;
         s->in = s->src.fd = -1;
-        s->here = h->jobs->opt->launch == LAUNCH_FORK ||
-                  (h->jobs->opt->launch == LAUNCH_SSH && host_is_own(h->jobs->opt->hosts[i]));
+        s->here = launch == LAUNCH_FORK || launch == LAUNCH_STEP ||
+                  (launch == LAUNCH_SSH && host_is_own(h->jobs->opt->hosts[i]));
+        if (launch == LAUNCH_STEP) /* slurmstepd starts the agent */
+            s->state = STARTER_EXITED;
     }
+    if (launch == LAUNCH_STEP)
+        step_begin(h, boot_lines(h, "step", 0));
     starters_more(h);
 }
