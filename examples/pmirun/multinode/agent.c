@@ -222,11 +222,10 @@ struct msg *agent_msg(struct agent *a, enum message what)
     return &a->msg;
 }
 
-/* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
 void agent_tell(struct agent *a)
 {
-    if (!a->over && net_send(a->head, a->msg.p, a->msg.len) == -ENOMEM)
-        die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
+    if (!a->over)
+        net_send(a->head, a->msg.p, a->msg.len);
 }
 
 bool agent_report_text(struct agent *a, const char *text, size_t n)

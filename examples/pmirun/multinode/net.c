@@ -208,24 +208,17 @@ static void find_silence(void *of)
 static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t peer,
                                 const struct sockaddr *sa, socklen_t len, int *err)
 {
-    struct netconn *nc = calloc(1, sizeof(*nc));
+    struct netconn *nc = xrealloc(NULL, sizeof(*nc));
     char host[64];
 
-    *err = -ENOMEM;
-    if (nc)
-        *err = channel_init(&nc->ch, &net->self, dials, peer);
-    if (*err == 0) {
-        nc->src = (struct source){on_net_event, net, fd};
-        *err = loop_add(&nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    }
+    *nc = (struct netconn){.src = {on_net_event, net, fd}, .net = net};
+    *err = loop_add(&nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
     if (*err) {
-        if (nc)
-            channel_fini(&nc->ch);
         free(nc);
         close(fd);
         return NULL;
     }
-    nc->net = net;
+    channel_init(&nc->ch, &net->self, dials, peer);
     set_options(net->opt, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
@@ -454,21 +447,15 @@ static void make_dirty(struct netconn *nc)
 
 int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    const struct iovec iov = {(void *)(uintptr_t)p, n};
-    int rc;
-
     if (nc->dead)
         return -EPIPE;
-    rc = channel_send(&nc->ch, &iov, 1);
-    if (rc == 0)
-        make_dirty(nc);
-    return rc;
+    make_dirty(nc);
+    return channel_send(&nc->ch, p, n);
 }
 
 static void net_conn_read(struct netconn *nc)
 {
     ssize_t n = recv(nc->src.fd, loop.scratch, SCRATCH_BYTES, MSG_DONTWAIT);
-    int rc;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -478,9 +465,8 @@ static void net_conn_read(struct netconn *nc)
                                       : "it closed the connection");
         return;
     }
-    rc = channel_input(&nc->ch, loop.scratch, (size_t)n, &channel_ops, nc);
-    if (rc)
-        conn_broken(nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
+    if (channel_input(&nc->ch, loop.scratch, (size_t)n, &channel_ops, nc) != 0)
+        conn_broken(nc, nc->ch.why);
     else
         make_dirty(nc);
 }

@@ -226,11 +226,9 @@ static struct netconn nowhere = {.dialled = true};
 
 int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    const struct iovec iov = {(void *)(uintptr_t)p, n};
-
     if (nc == &nowhere)
         return 0;
-    return nc->dead ? -EPIPE : channel_send(&nc->ch, &iov, 1);
+    return nc->dead ? -EPIPE : channel_send(&nc->ch, p, n);
 }
 
 int net_listen(struct net *net, const char *address, uint16_t *port)
