@@ -69,10 +69,8 @@ static void print_exit_codes(const struct jobs *jobs)
     const struct job *job = jobs->first;
     char host[256] = "", *text = NULL;
     size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = text_open(&text, &len);
 
-    if (!f)
-        die(STATUS_RESOURCES, "out of memory");
     gethostname(host, sizeof(host) - 1);
     for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
@@ -88,8 +86,7 @@ static void print_exit_codes(const struct jobs *jobs)
         }
         fputc('\n', f);
     }
-    if (fclose(f) != 0)
-        die(STATUS_RESOURCES, "out of memory");
+    text_close(f);
     print_text(text, len);
     free(text);
 }

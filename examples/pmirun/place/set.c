@@ -4,8 +4,7 @@
 #define _GNU_SOURCE
 #include "place.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "../local/util.h"
 
 void place_set_add(struct place_set *set, uint32_t cpu)
 {
@@ -47,15 +46,11 @@ void place_set_print(FILE *f, const struct place_set *set)
 
 char *place_set_text(const struct place_set *set)
 {
-    char *text = NULL;
+    char *text;
     size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = text_open(&text, &len);
 
-    if (f)
-        place_set_print(f, set);
-    if (!f || fclose(f) != 0) {
-        free(text);
-        return NULL;
-    }
+    place_set_print(f, set);
+    text_close(f);
     return text;
 }
