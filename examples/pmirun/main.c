@@ -111,7 +111,7 @@ static void parse_command_line(struct options *opt, int argc, char **argv)
     options_parse(opt, argc - step, argv + step);
     if (!step)
         return;
-    if (opt->launch != LAUNCH_FORK || opt->n_hosts || opt->use_port || opt->n_apps != 1)
+    if (opt->launch != LAUNCH_FORK || opt->given.n_hosts || opt->use_port || opt->n_apps != 1)
         die(STATUS_USAGE,
             "srun starts the ranks of a step: give options that start or place ranks to srun");
     opt->launch = LAUNCH_STEP;

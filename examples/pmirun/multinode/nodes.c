@@ -130,7 +130,7 @@ static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **
 static uint32_t node_share(const struct head *h, uint32_t i, uint32_t n, uint32_t n_nodes)
 {
     const struct options *opt = h->jobs->opt;
-    const uint32_t slots = opt->n_hosts ? opt->slots[i] : opt->per_host;
+    const uint32_t slots = opt->given.n_hosts ? opt->given.slots[i] : opt->per_host;
 
     return slots && !h->jobs->first ? slots : n / n_nodes + (i < n % n_nodes);
 }
@@ -280,8 +280,8 @@ static void start_head(struct head *h)
     memset(h->nodes, 0, h->jobs->opt->n_nodes * sizeof(*h->nodes));
     for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
         h->nodes[i].id = i;
-        h->nodes[i].name = h->jobs->opt->n_hosts && h->jobs->opt->launch != LAUNCH_SRUN
-                               ? xprintf("%s", h->jobs->opt->hosts[i])
+        h->nodes[i].name = h->jobs->opt->given.n_hosts && h->jobs->opt->launch != LAUNCH_SRUN
+                               ? xprintf("%s", h->jobs->opt->given.hosts[i])
                                : xprintf("node%u", i);
     }
     timer_call(&h->start,

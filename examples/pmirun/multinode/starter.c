@@ -64,10 +64,11 @@ static char **srun_argv(const struct head *h, const struct starter *s)
     v[n++] = xprintf("--unbuffered");
     v[n++] = xprintf("--kill-on-bad-exit=0");
     /* A whole allocation needs no names; they may take more bytes than an argument can hold. */
-    if (h->jobs->opt->n_hosts && !(h->jobs->opt->allocation && s->n == h->jobs->opt->n_hosts)) {
+    if (h->jobs->opt->given.n_hosts &&
+        !(h->jobs->opt->given.variable && s->n == h->jobs->opt->given.n_hosts)) {
         hosts = NULL;
         for (uint32_t i = 0; i < s->n; i++)
-            hosts = xappend(hosts, "%s%s", i ? "," : "", h->jobs->opt->hosts[i]);
+            hosts = xappend(hosts, "%s%s", i ? "," : "", h->jobs->opt->given.hosts[i]);
         v[n++] = xprintf("--nodelist=%s", hosts);
         free(hosts);
     }
@@ -322,10 +323,11 @@ static void start_one(struct head *h, struct starter *s)
             s->first);
     if (rc)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
-            strerror(rc), h->jobs->opt->allocation ? "; the hosts are those in " : "",
-            h->jobs->opt->allocation ? h->jobs->opt->allocation : "",
-            h->jobs->opt->allocation ? "; --launch chooses another way, --hosts localhost this host"
-                                     : "");
+            strerror(rc), h->jobs->opt->given.variable ? "; the hosts are those in " : "",
+            h->jobs->opt->given.variable ? h->jobs->opt->given.variable : "",
+            h->jobs->opt->given.variable
+                ? "; --launch chooses another way, --hosts localhost this host"
+                : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
@@ -584,7 +586,7 @@ void starters_init(struct head *h, const char *self)
         s->n = one ? h->jobs->opt->n_nodes : 1;
         s->in = s->src.fd = -1;
         s->here = launch == LAUNCH_FORK || launch == LAUNCH_STEP ||
-                  (launch == LAUNCH_SSH && host_is_own(h->jobs->opt->hosts[i]));
+                  (launch == LAUNCH_SSH && host_is_own(h->jobs->opt->given.hosts[i]));
         if (launch == LAUNCH_STEP) /* slurmstepd starts the agent */
             s->state = STARTER_EXITED;
     }

@@ -39,8 +39,7 @@ static void bad_host(const struct place *at, const char *item, const char *why)
 /* Adds one name, or all names of its ranges: n[01-04,7]. slots 0: not said. */
 static void add_names(const struct place *at, char *item, uint32_t slots)
 {
-    struct options *opt = at->p->opt;
-    struct allocation *a = &at->p->hosts;
+    struct allocation *a = &at->p->opt->given;
     const bool ranges = strchr(item, '[') && !strchr(item, ':');
     size_t n = strlen(item);
     char *why;
@@ -57,9 +56,6 @@ static void add_names(const struct place *at, char *item, uint32_t slots)
         bad_host(at, item, xprintf("is not a valid list: %s", why));
     if (why)
         usage_error(at->p, "%s: %s", at->p->word, why);
-    opt->hosts = a->hosts;
-    opt->slots = a->slots;
-    opt->n_hosts = a->n_hosts;
 }
 
 /* Digits alone: a count from 1 to MAX_PROCS. */

@@ -299,8 +299,8 @@ static uint64_t sum_slots(const struct options *opt)
 {
     uint64_t n = 0;
 
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        n += opt->slots[i] ? opt->slots[i] : 1;
+    for (uint32_t i = 0; i < opt->given.n_hosts; i++)
+        n += opt->given.slots[i] ? opt->given.slots[i] : 1;
     return n;
 }
 
@@ -310,7 +310,7 @@ static uint64_t count_procs(const struct options *opt)
 {
     const uint64_t each = opt->per_host ? opt->per_host : 1;
 
-    return opt->n_nodes ? opt->n_nodes * each : opt->n_hosts ? sum_slots(opt) : each;
+    return opt->n_nodes ? opt->n_nodes * each : opt->given.n_hosts ? sum_slots(opt) : each;
 }
 
 /* A group without -n has one process beside other groups. */
@@ -340,14 +340,14 @@ static uint32_t count_host_nodes(struct options *opt)
     uint64_t room = 0;
     uint32_t n = 0;
 
-    if (!opt->n_hosts)
+    if (!opt->given.n_hosts)
         return opt->per_host && opt->launch != LAUNCH_HERE
                    ? (opt->n_procs + opt->per_host - 1) / opt->per_host
                    : 1;
-    if (!opt->slots[0])
-        return opt->n_hosts;
-    while (n < opt->n_hosts && room < opt->n_procs)
-        room += opt->slots[n++];
+    if (!opt->given.slots[0])
+        return opt->given.n_hosts;
+    while (n < opt->given.n_hosts && room < opt->n_procs)
+        room += opt->given.slots[n++];
     return n;
 }
 
@@ -357,10 +357,12 @@ static void settle_slots(const struct parse *p)
     struct options *opt = p->opt;
     bool some = opt->per_host > 0;
 
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        some = some || opt->slots[i];
-    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
-        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
+    for (uint32_t i = 0; i < opt->given.n_hosts; i++)
+        some = some || opt->given.slots[i];
+    for (uint32_t i = 0; i < opt->given.n_hosts && some; i++)
+        opt->given.slots[i] = opt->per_host         ? opt->per_host
+                              : opt->given.slots[i] ? opt->given.slots[i]
+                                                    : 1;
 }
 
 /* Settles the number of nodes and the way there. */
@@ -375,15 +377,15 @@ static void settle_nodes(struct parse *p)
     settle_procs(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_host_nodes(opt);
-    else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
+    else if (!opt->cyclic && (opt->given.n_hosts ? opt->given.slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_host_nodes(opt) ? opt->n_nodes : count_host_nodes(opt);
-    if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
+    if (opt->launch == LAUNCH_HERE && !opt->given.n_hosts && opt->n_nodes > 1)
         usage_error(p, "-N %u: no host is given: use --hosts, or --launch srun or fork",
                     opt->n_nodes);
-    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
-        usage_error(p, "%u hosts are too few for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
-                    opt->allocation ? "; the hosts are those in " : "",
-                    opt->allocation ? opt->allocation : "");
+    if (opt->given.n_hosts && opt->given.n_hosts < opt->n_nodes)
+        usage_error(p, "%u hosts are too few for %u nodes%s%s", opt->given.n_hosts, opt->n_nodes,
+                    opt->given.variable ? "; the hosts are those in " : "",
+                    opt->given.variable ? opt->given.variable : "");
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
     check_reason(p, reach_settle(opt));

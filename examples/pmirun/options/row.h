@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../allocation.h"
 #include "../options.h"
 
 enum option_scope {
@@ -68,7 +67,6 @@ struct parse {
     char word[OPTION_BYTES]; /* the option as it was typed, without its argument */
     int argc, at;            /* at: the next word */
     char **argv;
-    struct allocation hosts;       /* of --hosts and --hostfile */
     char stdin_word[OPTION_BYTES]; /* -s as it was typed */
     const char *in_file; /* of --configfile, which the words come from; NULL: the command line */
 };
