@@ -125,7 +125,7 @@ void head_drop_names(struct head *h, const struct job *job)
 /* Nodes that did not find a name look again. */
 static void wake_seekers(struct head *h)
 {
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         if (node->seeks)

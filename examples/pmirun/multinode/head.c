@@ -21,7 +21,7 @@
 
 static struct node *node_of_conn(struct head *h, const struct netconn *nc)
 {
-    return nc->ch.peer < h->jobs->opt->n_nodes ? &h->nodes[nc->ch.peer] : NULL;
+    return nc->ch.peer < h->opt->n_nodes ? &h->nodes[nc->ch.peer] : NULL;
 }
 
 static bool on_agent_opened(void *of, struct netconn *nc)
@@ -67,8 +67,7 @@ static bool on_agent_ready(struct head *h, struct node *node, const struct repor
     if (node->ready || rep->value > 65535)
         return false;
     node->port = rep->value;
-    if ((h->jobs->opt->launch == LAUNCH_SRUN || h->jobs->opt->launch == LAUNCH_STEP) &&
-        rep->text[0]) {
+    if ((h->opt->launch == LAUNCH_SRUN || h->opt->launch == LAUNCH_STEP) && rep->text[0]) {
         free(node->name);
         node->name = xprintf("%s", rep->text);
     }
@@ -90,7 +89,7 @@ static bool on_started(struct head *h, struct rank *r, uint32_t pid)
         return false;
     r->job->n_launched++;
     rank_started(r, (pid_t)pid);
-    if (h->jobs->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
+    if (h->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
         r->out.remote = r->err.remote = true;
         h->output->n_streams += 2;
         if (!output_begin(h->output, r))
@@ -118,7 +117,7 @@ static void tell_ended(struct head *h, const struct rank *r, const siginfo_t *si
                                     .rank = r->number,
                                     .value = host_end_of(r, si),
                                     .detail = (uint32_t)si->si_status});
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         if (i != r->node)
             nodes_tell(h, &h->nodes[i], &m);
     msg_free(&m);
@@ -140,7 +139,7 @@ static bool on_exited(struct head *h, struct rank *r, const struct report *rep)
     if (r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
         (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
-    if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
+    if (r->job->number == 0 && r->number == h->opt->stdin_rank)
         input_close(h->input);
     rank_process_ended(r, &si);
     if (r->job->mpi == MPI_PMIX && !h->jobs->stopping)
@@ -168,7 +167,7 @@ static bool on_rank_output(struct head *h, struct node *node, struct msg_in *in)
 /* Its ranks have got bytes of stdin. */
 static void on_took(struct head *h, struct node *node, uint32_t bytes)
 {
-    const struct options *opt = h->jobs->opt;
+    const struct options *opt = h->opt;
     uint64_t least = node->input_took += bytes;
 
     for (uint32_t i = 0; i < opt->n_nodes && opt->stdin_rank == STDIN_ALL; i++)
@@ -191,7 +190,7 @@ static bool on_node_lost(struct head *h, const struct node *by, const struct rep
     const uint32_t other = rep->value;
     char text[256];
 
-    if (other >= h->jobs->opt->n_nodes || other == by->id)
+    if (other >= h->opt->n_nodes || other == by->id)
         return false;
     if (!h->jobs->stopping && !h->ending) {
         snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
@@ -331,7 +330,7 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     if (node->link != nc)
         return what == MSG_TRY && on_try(h, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
-        !(what == MSG_RANKS && h->jobs->opt->launch == LAUNCH_STEP))
+        !(what == MSG_RANKS && h->opt->launch == LAUNCH_STEP))
         return false;
     node->heard = true;
     switch (what) {

@@ -19,6 +19,7 @@
 struct input;
 struct job;
 struct jobs;
+struct options;
 struct output;
 struct rank;
 
@@ -64,6 +65,7 @@ struct starter {
 
 /* Its ranks are those of all nodes: their agents' messages are the events of the jobs. */
 struct head {
+    const struct options *opt;
     struct jobs *jobs;
     struct output *output;
     struct input *input;

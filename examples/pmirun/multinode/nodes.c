@@ -42,7 +42,7 @@ void nodes_tell(struct head *h, struct node *node, const struct msg *m)
 
 void nodes_tell_all(struct head *h, const struct msg *m)
 {
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         nodes_tell(h, &h->nodes[i], m);
 }
 
@@ -61,7 +61,7 @@ void head_give_room(struct head *h, bool is_err)
     const uint32_t which = is_err;
     struct msg m = {0};
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         if (node->owed[which] < OWED_MIN)
@@ -77,13 +77,13 @@ void head_give_room(struct head *h, bool is_err)
 
 bool head_send_input(struct head *h, const char *p, size_t n)
 {
-    const uint32_t rank = h->jobs->opt->stdin_rank;
+    const uint32_t rank = h->opt->stdin_rank;
     struct msg m = {0};
     bool any = false;
 
     msg_begin(&m, MSG_INPUT);
     msg_text(&m, p, n);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         if (!node->link || (rank != STDIN_ALL && h->jobs->first->ranks[rank].node != i))
@@ -101,7 +101,7 @@ bool head_send_input(struct head *h, const char *p, size_t n)
  * node of ours. */
 static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **to)
 {
-    const uint32_t all = h->jobs->opt->n_nodes;
+    const uint32_t all = h->opt->n_nodes;
     uint32_t n = 0, i, *nodes;
     char *list, *save = NULL;
 
@@ -129,7 +129,7 @@ static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **
  * its slots, if there are such; else its share. The first ones get the remainder. */
 static uint32_t node_share(const struct head *h, uint32_t i, uint32_t n, uint32_t n_nodes)
 {
-    const struct options *opt = h->jobs->opt;
+    const struct options *opt = h->opt;
     const uint32_t slots = opt->given.n_hosts ? opt->given.slots[i] : opt->per_host;
 
     return slots && !h->jobs->first ? slots : n / n_nodes + (i < n % n_nodes);
@@ -147,7 +147,7 @@ bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint3
                 n_left += left[i] = node_share(h, i, n, n_nodes);
             i = 0;
         }
-        for (bool more = true; more && left[i] && k < n; more = !h->jobs->opt->cyclic) {
+        for (bool more = true; more && left[i] && k < n; more = !h->opt->cyclic) {
             node_of[k++] = nodes[i];
             left[i]--;
             n_left--;
@@ -163,12 +163,12 @@ bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint3
 static bool job_is_for_all(const struct head *h, const struct job *job)
 {
     return job->mpi == MPI_PMIX ||
-           (job->number == 0 && h->jobs->opt->mpi != MPI_PMI && h->jobs->opt->mpi != MPI_OPENMPI);
+           (job->number == 0 && h->opt->mpi != MPI_PMI && h->opt->mpi != MPI_OPENMPI);
 }
 
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
-    const uint32_t n_nodes = h->jobs->opt->n_nodes;
+    const uint32_t n_nodes = h->opt->n_nodes;
     bool *has;
     struct job_plan plan = {.apps = job->apps,
                             .n_apps = job->n_apps,
@@ -213,11 +213,10 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
 static void lose_silent(void *of)
 {
     struct head *h = of;
-    char *how = xprintf("no answer within %g s", h->jobs->opt->start_s + h->jobs->opt->wait_s),
-         *why;
+    char *how = xprintf("no answer within %g s", h->opt->start_s + h->opt->wait_s), *why;
     uint32_t n = 0, first = 0;
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         if (h->nodes[i].ready)
             continue;
         if (n++ == 0)
@@ -229,7 +228,7 @@ static void lose_silent(void *of)
         how = xappend(how, " and %u more", n - 1 - NAMED);
     why = starters_silent(h, first, how);
     free(how);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         if (!h->nodes[i].ready)
             nodes_lost(h, &h->nodes[i], why);
     free(why);
@@ -268,26 +267,25 @@ static void start_head(struct head *h)
     if (!cwd)
         die(STATUS_NOEXEC, "cannot find the working directory for the nodes: %s", strerror(errno));
     free(cwd);
-    check_limit(h->jobs->opt);
-    net_init(&h->net, h->jobs->opt, &head_net_ops, h);
+    check_limit(h->opt);
+    net_init(&h->net, h->opt, &head_net_ops, h);
     random_bytes(h->net.self.secret, CHANNEL_SECRET_BYTES);
     random_bytes(h->net.self.job, CHANNEL_JOB_BYTES);
     h->net.self.id = CHANNEL_HEAD;
-    rc = net_listen(&h->net, h->jobs->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
+    rc = net_listen(&h->net, h->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
         die(STATUS_RESOURCES, "cannot listen: %s", strerror(-rc));
-    h->nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*h->nodes));
-    memset(h->nodes, 0, h->jobs->opt->n_nodes * sizeof(*h->nodes));
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    h->nodes = xrealloc(NULL, h->opt->n_nodes * sizeof(*h->nodes));
+    memset(h->nodes, 0, h->opt->n_nodes * sizeof(*h->nodes));
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         h->nodes[i].id = i;
-        h->nodes[i].name = h->jobs->opt->given.n_hosts && h->jobs->opt->launch != LAUNCH_SRUN
-                               ? xprintf("%s", h->jobs->opt->given.hosts[i])
+        h->nodes[i].name = h->opt->given.n_hosts && h->opt->launch != LAUNCH_SRUN
+                               ? xprintf("%s", h->opt->given.hosts[i])
                                : xprintf("node%u", i);
     }
     timer_call(&h->start,
-               loop.now_ns +
-                   (uint64_t)((h->jobs->opt->start_s > 0 ? h->jobs->opt->start_s : NEVER_S) * 1e9) +
-                   (uint64_t)(h->jobs->opt->wait_s * 1e9),
+               loop.now_ns + (uint64_t)((h->opt->start_s > 0 ? h->opt->start_s : NEVER_S) * 1e9) +
+                   (uint64_t)(h->opt->wait_s * 1e9),
                lose_silent, h);
     starters_init(h, self);
 }
@@ -308,7 +306,7 @@ static bool is_of_node(const char *var)
 
 static void tell_setup(struct head *h)
 {
-    struct options opt = *h->jobs->opt;
+    struct options opt = *h->opt;
     struct setup setup = {.opt = &opt, .timeline = h->jobs->timeline->on, .cwd = getcwd(NULL, 0)};
     struct msg m = {0};
     struct msg_fields f = {.out = &m};
@@ -323,7 +321,7 @@ static void tell_setup(struct head *h)
     opt.one_host = opt.launch == LAUNCH_FORK;
     msg_begin(&m, MSG_SETUP);
     setup_fields(&f, &setup);
-    timeline_asked(h->jobs->timeline, h->jobs->opt->n_nodes);
+    timeline_asked(h->jobs->timeline, h->opt->n_nodes);
     nodes_tell_all(h, &m);
     msg_free(&m);
     free(setup.vars);
@@ -337,8 +335,8 @@ static void tell_peers(struct head *h)
     struct msg m = {0};
 
     msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, h->jobs->opt->n_nodes);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    msg_u32(&m, h->opt->n_nodes);
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         msg_string(&m, nodes[i].address);
         msg_u32(&m, nodes[i].port);
     }
@@ -355,9 +353,9 @@ static void ask_all(void *of);
 
 static void ask_later(struct head *h)
 {
-    if (h->jobs->opt->node_s > 0)
-        timer_call(&h->ask, loop.now_ns + (uint64_t)(h->jobs->opt->node_s * 1e9) / (ASKS + 1),
-                   ask_all, h);
+    if (h->opt->node_s > 0)
+        timer_call(&h->ask, loop.now_ns + (uint64_t)(h->opt->node_s * 1e9) / (ASKS + 1), ask_all,
+                   h);
 }
 
 static void ask_all(void *of)
@@ -369,12 +367,12 @@ static void ask_all(void *of)
         return;
     ask_later(h);
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         node->n_unanswered = node->heard ? 0 : node->n_unanswered + 1;
         node->heard = false;
-        snprintf(why, sizeof(why), "it has been silent for %g s", h->jobs->opt->node_s);
+        snprintf(why, sizeof(why), "it has been silent for %g s", h->opt->node_s);
         if (node->link && node->n_unanswered >= ASKS)
             nodes_lost(h, node, why);
     }
@@ -386,19 +384,19 @@ void nodes_ready(struct head *h, struct node *node)
     node->ready = true;
     timeline_node(h->jobs->timeline, node->id, TIMELINE_READY);
     log_verbose("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
-    if (++h->n_ready < h->jobs->opt->n_nodes || h->jobs->stopping)
+    if (++h->n_ready < h->opt->n_nodes || h->jobs->stopping)
         return;
     timer_set(&h->start, 0);
     ask_later(h);
     tell_setup(h);
     tell_peers(h);
-    if (h->jobs->opt->launch == LAUNCH_STEP && !step_is_whole(h)) {
+    if (h->opt->launch == LAUNCH_STEP && !step_is_whole(h)) {
         job_stop(h->jobs, STATUS_NODE);
         return;
     }
     h->jobs->at.launch_begin = loop.now_ns - loop.start_ns;
     head_launch_job(h, h->jobs->first, NULL);
-    if (h->jobs->opt->stdin_rank != STDIN_NONE)
+    if (h->opt->stdin_rank != STDIN_NONE)
         input_start(h->input);
 }
 
@@ -493,7 +491,7 @@ static bool head_may_end(struct head *h)
         begin_end(h);
     }
     settle_end(h);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         if (h->nodes[i].link && timer_passed(&h->end))
             nodes_lost(h, &h->nodes[i], "it does not end");
         waits = waits || h->nodes[i].link;
@@ -511,7 +509,7 @@ static void head_progress(struct head *h)
     starters_more(h);
     if (h->jobs->stopping && h->jobs->n_live && !h->ending && h->jobs->drain.at &&
         loop.now_ns >= h->jobs->drain.at + HUNG_NS)
-        for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+        for (uint32_t i = 0; i < h->opt->n_nodes; i++)
             nodes_lost(h, &h->nodes[i], "its ranks do not end");
 }
 
@@ -571,6 +569,7 @@ void head_set_up(struct pmirun *pr)
     uint32_t *node_of;
     int err;
 
+    h->opt = &pr->opt;
     h->jobs = &pr->jobs;
     h->output = &pr->output;
     h->input = &pr->input;

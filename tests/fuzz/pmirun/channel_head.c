@@ -45,6 +45,7 @@ void begin_head(struct world *w, bool with_prelude)
 
     pr->jobs.head = pr->input.head = &w->head;
     pr->timeline.of_nodes = true;
+    w->head.opt = &pr->opt;
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
