@@ -58,14 +58,12 @@ void agent_request_name(struct agent *a, uint64_t token, uint32_t owner, uint32_
 static void tell_answer(struct head *h, enum message what, uint32_t node, uint64_t token, int rc,
                         struct pmiwire_str text)
 {
-    struct msg m = {0};
+    struct msg *m = head_msg(h, what);
 
-    msg_begin(&m, what);
-    msg_u64(&m, token);
-    msg_u32(&m, (uint32_t)rc);
-    msg_text(&m, text.ptr, text.len);
-    nodes_tell(h, &h->nodes[node], &m);
-    msg_free(&m);
+    msg_u64(m, token);
+    msg_u32(m, (uint32_t)rc);
+    msg_text(m, text.ptr, text.len);
+    nodes_tell(h, &h->nodes[node]);
 }
 
 /* ---- spawn ---- */

@@ -110,17 +110,13 @@ static bool on_launched(struct job *job)
 /* PMIx clients of other nodes may have asked for this event. */
 static void tell_ended(struct head *h, const struct rank *r, const siginfo_t *si)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, MSG_ENDED);
-    report_put(&m, &(struct report){.job = r->job->number,
-                                    .rank = r->number,
-                                    .value = host_end_of(r, si),
-                                    .detail = (uint32_t)si->si_status});
+    report_put(head_msg(h, MSG_ENDED), &(struct report){.job = r->job->number,
+                                                        .rank = r->number,
+                                                        .value = host_end_of(r, si),
+                                                        .detail = (uint32_t)si->si_status});
     for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         if (i != r->node)
-            nodes_tell(h, &h->nodes[i], &m);
-    msg_free(&m);
+            nodes_tell(h, &h->nodes[i]);
 }
 
 static siginfo_t siginfo_of(const struct report *rep)

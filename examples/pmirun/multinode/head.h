@@ -90,6 +90,7 @@ struct head {
     struct timer end;             /* by then all must have sent MSG_DONE */
     struct timer reap;            /* by then all starters must have ended */
     union node_counters counters; /* sums */
+    struct msg msg;               /* to agents, see head_msg() */
 };
 
 /* head.c */
@@ -108,8 +109,10 @@ bool starters_end(struct head *h);  /* closes their stdin; false: some run */
 void starters_stop(struct head *h); /* those that have brought no agent */
 
 /* nodes.c */
-void nodes_tell(struct head *h, struct node *node, const struct msg *m);
-void nodes_tell_all(struct head *h, const struct msg *m);
+/* Begins a message to agents, which the next two send. Nothing that they call begins another. */
+struct msg *head_msg(struct head *h, enum message what);
+void nodes_tell(struct head *h, struct node *node);
+void nodes_tell_all(struct head *h);
 void nodes_ready(struct head *h, struct node *node);
 void nodes_lost(struct head *h, struct node *node, const char *why);
 void nodes_done(struct head *h, struct node *node);

@@ -32,66 +32,65 @@ const char *head_node_name(const struct head *h, uint32_t node)
 
 /* ---- orders to agents ---- */
 
-void nodes_tell(struct head *h, struct node *node, const struct msg *m)
+struct msg *head_msg(struct head *h, enum message what)
 {
-    int rc = node->link ? net_send(node->link, m->p, m->len) : 0; /* its loss is reported already */
+    msg_begin(&h->msg, what);
+    return &h->msg;
+}
+
+void nodes_tell(struct head *h, struct node *node)
+{
+    /* without a link, its loss is reported already */
+    int rc = node->link ? net_send(node->link, h->msg.p, h->msg.len) : 0;
 
     if (rc && rc != -EPIPE)
         nodes_lost(h, node, strerror(-rc));
 }
 
-void nodes_tell_all(struct head *h, const struct msg *m)
+void nodes_tell_all(struct head *h)
 {
     for (uint32_t i = 0; i < h->opt->n_nodes; i++)
-        nodes_tell(h, &h->nodes[i], m);
+        nodes_tell(h, &h->nodes[i]);
 }
 
 void head_order(struct head *h, enum message what, uint32_t number)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, what);
-    msg_u32(&m, number);
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    msg_u32(head_msg(h, what), number);
+    nodes_tell_all(h);
 }
 
 void head_give_room(struct head *h, bool is_err)
 {
     const uint32_t which = is_err;
-    struct msg m = {0};
 
     for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
+        struct msg *m;
 
         if (node->owed[which] < OWED_MIN)
             continue;
-        msg_begin(&m, MSG_ROOM);
-        msg_u32(&m, which + 1);
-        msg_u32(&m, node->owed[which]);
+        m = head_msg(h, MSG_ROOM);
+        msg_u32(m, which + 1);
+        msg_u32(m, node->owed[which]);
         node->owed[which] = 0;
-        nodes_tell(h, node, &m);
+        nodes_tell(h, node);
     }
-    msg_free(&m);
 }
 
 bool head_send_input(struct head *h, const char *p, size_t n)
 {
     const uint32_t rank = h->opt->stdin_rank;
-    struct msg m = {0};
     bool any = false;
 
-    msg_begin(&m, MSG_INPUT);
-    msg_text(&m, p, n);
+    msg_text(head_msg(h, MSG_INPUT), p, n);
     for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         if (!node->link || (rank != STDIN_ALL && h->jobs->first->ranks[rank].node != i))
             continue;
-        nodes_tell(h, node, &m);
+        nodes_tell(h, node);
         any = true;
     }
-    msg_free(&m);
     return any;
 }
 
@@ -178,18 +177,16 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
                             .number = job->number,
                             .node_of = job->node_of,
                             .mpi = job->mpi};
-    struct msg m = {0};
-    struct msg_fields f = {.out = &m};
+    struct msg *m = head_msg(h, MSG_JOB);
+    struct msg_fields f = {.out = m};
 
-    msg_begin(&m, MSG_JOB);
     job_fields(&f, &plan, n_nodes);
     if (preputs)
-        msg_bytes(&m, preputs->p, preputs->left);
+        msg_bytes(m, preputs->p, preputs->left);
     else
-        msg_u32(&m, 0);
-    if (job->spawned && !spawn_fits(&m)) {
+        msg_u32(m, 0);
+    if (job->spawned && !spawn_fits(m)) {
         job_spawn_failed(job, -EMSGSIZE);
-        msg_free(&m);
         return;
     }
     has = xrealloc(NULL, n_nodes * sizeof(*has));
@@ -202,9 +199,8 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
     }
     for (uint32_t i = 0; i < n_nodes; i++)
         if (has[i] || job_is_for_all(h, job))
-            nodes_tell(h, &h->nodes[i], &m);
+            nodes_tell(h, &h->nodes[i]);
     free(has);
-    msg_free(&m);
 }
 
 /* ---- the beginning ---- */
@@ -308,8 +304,7 @@ static void tell_setup(struct head *h)
 {
     struct options opt = *h->opt;
     struct setup setup = {.opt = &opt, .timeline = h->jobs->timeline->on, .cwd = getcwd(NULL, 0)};
-    struct msg m = {0};
-    struct msg_fields f = {.out = &m};
+    struct msg_fields f = {.out = head_msg(h, MSG_SETUP)};
     uint32_t n = 0;
 
     while (environ[n])
@@ -319,11 +314,9 @@ static void tell_setup(struct head *h)
         if (!is_of_node(*e))
             setup.vars[setup.n_vars++] = *e;
     opt.one_host = opt.launch == LAUNCH_FORK;
-    msg_begin(&m, MSG_SETUP);
     setup_fields(&f, &setup);
     timeline_asked(h->jobs->timeline, h->opt->n_nodes);
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    nodes_tell_all(h);
     free(setup.vars);
     free(setup.cwd);
 }
@@ -332,16 +325,14 @@ static void tell_setup(struct head *h)
 static void tell_peers(struct head *h)
 {
     const struct node *nodes = h->nodes;
-    struct msg m = {0};
+    struct msg *m = head_msg(h, MSG_PEERS);
 
-    msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, h->opt->n_nodes);
+    msg_u32(m, h->opt->n_nodes);
     for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
-        msg_string(&m, nodes[i].address);
-        msg_u32(&m, nodes[i].port);
+        msg_string(m, nodes[i].address);
+        msg_u32(m, nodes[i].port);
     }
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    nodes_tell_all(h);
 }
 
 /*

@@ -83,5 +83,6 @@ void end_head(struct head *h)
     }
     free(h->nodes);
     free(h->starters);
+    msg_free(&h->msg);
     pmiwire_server_destroy(h->names);
 }
