@@ -128,10 +128,11 @@ static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **
  * its slots, if there are such; else its share. The first ones get the remainder. */
 static uint32_t node_share(const struct head *h, uint32_t i, uint32_t n, uint32_t n_nodes)
 {
-    const struct options *opt = h->opt;
-    const uint32_t slots = opt->given.n_hosts ? opt->given.slots[i] : opt->per_host;
+    uint32_t slots = 0;
 
-    return slots && !h->jobs->first ? slots : n / n_nodes + (i < n % n_nodes);
+    if (!h->jobs->first)
+        slots = h->opt->given.n_hosts ? h->opt->given.slots[i] : h->opt->per_host;
+    return slots ? slots : n / n_nodes + (i < n % n_nodes);
 }
 
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
