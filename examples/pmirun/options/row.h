@@ -52,7 +52,7 @@ struct option_row {
     const char *words;     /* its values, separated by blanks; NULL: any */
     /* set_*() of set.c: where in struct options, or, of a group, in struct app */
     size_t at;
-    int64_t min, max; /* set_count() */
+    int64_t min, max; /* set_count(), set_seconds() */
 };
 
 extern const struct option_row option_rows[];
@@ -83,17 +83,15 @@ const char *option_next_name(const char **names, size_t *n);
 
 option_fn set_flag;    /* bool */
 option_fn set_count;   /* uint32_t, from row->min to row->max */
-option_fn set_seconds; /* double */
+option_fn set_seconds; /* double, up to row->max; 0: 1e9 */
 option_fn set_text;    /* char *, not empty */
 option_fn set_word;    /* uint32_t or an enum: the place of the value among row->words */
 option_fn set_second;  /* bool: is it the second of row->words? */
 /* For handlers elsewhere. */
-int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max);
-double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
 /* set.c, one row each */
-option_fn set_launch, set_links, set_map_by, set_bind_to, set_node_timeout;
+option_fn set_launch, set_links, set_map_by, set_bind_to;
 option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi;
 option_fn set_stats, set_timeline;
 /* hosts.c: a list, a file. They add to opt->hosts. */

@@ -162,11 +162,11 @@ const struct option_row option_rows[] = {
     {.text = "Time limits:"},
     {"--start-timeout", "S", SCOPE_JOB, set_seconds,
      "Give up if not all nodes answer within S seconds (default 60; 0: never).", AT(start_s)},
-    {"--node-timeout", "S", SCOPE_JOB, set_node_timeout,
+    {"--node-timeout", "S", SCOPE_JOB, set_seconds,
      "Stop the job if a node is silent for S seconds (default 25; 0: never). At most 80000. The "
      "node is lost then, whether it or its network has failed or the `pmirun` there is stopped or "
      "hangs.",
-     .others = {NULL}},
+     AT(node_s), .max = 80000}, /* as TCP's keep-alive has it */
     {"--timeout", "S", SCOPE_JOB, set_seconds,
      "Stop the job after S seconds, with status 124 (default 0: never). The variable "
      "MPIEXEC_TIMEOUT does the same; the option overrides it.",

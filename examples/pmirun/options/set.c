@@ -15,7 +15,7 @@
 
 /* ---- values ---- */
 
-int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max)
+static int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max)
 {
     char *end;
     long long v;
@@ -25,18 +25,6 @@ int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64
     if (errno || end == text || *end || v < min || v > max)
         usage_error(p, "%s wants a number from %lld to %lld, not \"%s\"", p->word, (long long)min,
                     (long long)max, text);
-    return v;
-}
-
-double parse_seconds(const struct parse *p, const char *text)
-{
-    char *end;
-    double v;
-
-    errno = 0;
-    v = strtod(text, &end);
-    if (errno || end == text || *end || !isfinite(v) || v < 0 || v > 1e9)
-        usage_error(p, "%s wants seconds, not \"%s\"", p->word, text);
     return v;
 }
 
@@ -82,7 +70,17 @@ void set_count(struct parse *p, const struct option_row *row, char **value)
 
 void set_seconds(struct parse *p, const struct option_row *row, char **value)
 {
-    *(double *)option_field(p, row) = parse_seconds(p, value[0]);
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(value[0], &end);
+    if (errno || end == value[0] || *end || !isfinite(v) || v < 0 || v > 1e9)
+        usage_error(p, "%s wants seconds, not \"%s\"", p->word, value[0]);
+    if (row->max && v > (double)row->max)
+        usage_error(p, "%s wants up to %lld seconds, or 0 for never, not \"%s\"", p->word,
+                    (long long)row->max, value[0]);
+    *(double *)option_field(p, row) = v;
 }
 
 void set_text(struct parse *p, const struct option_row *row, char **value)
@@ -163,17 +161,6 @@ void set_bind_to(struct parse *p, const struct option_row *row, char **value)
 {
     read_policy(p, value[0], place_parse_bind);
     p->opt->bind_to = value[0];
-}
-
-/* It sets TCP's keep-alive, whose limit is 80,000. */
-void set_node_timeout(struct parse *p, const struct option_row *row, char **value)
-{
-    const double v = parse_seconds(p, value[0]);
-
-    if (v > 80000)
-        usage_error(p, "%s wants up to 80000 seconds, or 0 for never, not \"%s\"", p->word,
-                    value[0]);
-    p->opt->node_s = v;
 }
 
 void set_shm_max(struct parse *p, const struct option_row *row, char **value)
