@@ -46,7 +46,7 @@ struct net_ops {
     bool (*frame)(void *of, struct netconn *nc, const void *p, size_t n);
     void (*closed)(void *of, struct netconn *nc,
                    const char *why); /* one that was open, or dialled. Not after net_close() */
-    void (*room)(void *of, struct netconn *nc); /* it is not full any more */
+    void (*room)(void *of, struct netconn *nc); /* net_full() was true, and is no more */
 };
 
 struct net {
