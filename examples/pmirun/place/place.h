@@ -73,7 +73,7 @@ struct place_topology {
 /* ---- a policy ---- */
 
 struct place_policy {
-    bool map_given, bind_given;
+    bool bind_given;
     enum place_level map; /* PLACE_NODE: ranks are dealt out to bind objects alone */
     bool block;
     bool nodes_cyclic;      /* ranks go round the nodes: --map-by node */

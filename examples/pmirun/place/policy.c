@@ -76,7 +76,6 @@ const char *place_parse_map(struct place_policy *p, const char *text)
     bool slot = is_word(text, len, "slot"), order = false;
 
     p->map_each = 0; /* the last --map-by counts */
-    p->map_given = true;
     p->map = PLACE_NODE;
     if (!slot && !find_level(text, len, &p->map))
         return "wants slot, node, socket, numa, l1cache, l2cache, l3cache, core or hwthread";
