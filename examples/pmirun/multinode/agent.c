@@ -461,7 +461,8 @@ static bool deliver_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t
     return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
 }
 
-bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
+/* Handles a message of another agent; false: malformed. */
+static bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
     const uint8_t what = n > 0 ? *(const uint8_t *)p : 0;

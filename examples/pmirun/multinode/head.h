@@ -109,10 +109,9 @@ bool starters_end(struct head *h);  /* closes their stdin; false: some run */
 void starters_stop(struct head *h); /* those that have brought no agent */
 
 /* nodes.c */
-/* Begins a message to agents, which the next two send. Nothing that they call begins another. */
+/* Begins a message to agents, which nodes_tell() sends. Nothing that it calls begins another. */
 struct msg *head_msg(struct head *h, enum message what);
 void nodes_tell(struct head *h, struct node *node);
-void nodes_tell_all(struct head *h);
 void nodes_ready(struct head *h, struct node *node);
 void nodes_lost(struct head *h, struct node *node, const char *why);
 void nodes_done(struct head *h, struct node *node);

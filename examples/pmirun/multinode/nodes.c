@@ -47,7 +47,7 @@ void nodes_tell(struct head *h, struct node *node)
         nodes_lost(h, node, strerror(-rc));
 }
 
-void nodes_tell_all(struct head *h)
+static void nodes_tell_all(struct head *h)
 {
     for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         nodes_tell(h, &h->nodes[i]);

@@ -83,6 +83,6 @@ void end_head(struct head *h)
     }
     free(h->nodes);
     free(h->starters);
-    msg_free(&h->msg);
+    free(h->msg.p);
     pmiwire_server_destroy(h->names);
 }

@@ -138,7 +138,8 @@ void say_frame(struct world *w, struct peer_end *e, const uint8_t *payload, size
 void say_msg(struct world *w, struct peer_end *e, struct msg *m)
 {
     say_frame(w, e, (const uint8_t *)m->p, m->len);
-    msg_free(m);
+    free(m->p);
+    *m = (struct msg){0};
 }
 
 /* A link whose two ends have proven who they are. The server dials when `dials`. */
