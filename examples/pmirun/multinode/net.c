@@ -168,8 +168,9 @@ static void conn_late(void *of)
     conn_broken(nc, nc->connecting ? "no answer" : "it did not identify itself in time");
 }
 
-/* The other side may have answered while we were stopped or busy: its answer must be read first. */
-static void conn_warn(void *of)
+/* The last fifth of its time: the other side may have answered while we were stopped or busy, and
+ * its answer must be read first. */
+static void conn_extend(void *of)
 {
     struct netconn *nc = of;
 
@@ -180,7 +181,7 @@ static void conn_warn(void *of)
 static void give_time(struct netconn *nc, uint64_t ns)
 {
     nc->timeout_ns = ns;
-    timer_call(&nc->deadline, loop.now_ns + ns - ns / 5, conn_warn, nc);
+    timer_call(&nc->deadline, loop.now_ns + ns - ns / 5, conn_extend, nc);
 }
 
 /* Looks for links with bytes that the peer has not acknowledged for too long. */
