@@ -85,12 +85,10 @@ static struct env *env_of(const struct parse *p, const struct option_row *row)
 void set_envlist(struct parse *p, const struct option_row *row, char **value)
 {
     struct env *env = env_of(p, row);
-    char *copy = xprintf("%s", value[0]), *comma;
+    char *rest = xprintf("%s", value[0]), *name;
 
     env->what = ENV_SOME;
-    for (char *name = copy; name; name = comma) {
-        if ((comma = strchr(name, ',')))
-            *comma++ = '\0';
+    while ((name = strsep(&rest, ","))) {
         if (!*name)
             usage_error(p, "%s \"%s\": a name of the list is empty", p->word, value[0]);
         check_env_name(p, name, strlen(name));
