@@ -342,32 +342,25 @@ void agent_report_lost(struct agent *a, uint32_t node, const char *why)
             pmiwire_server_node_lost(job->server, job->id, node);
 }
 
-/* A link to another agent; NULL on failure. */
-static struct netconn *link_to(struct agent *a, uint32_t node, int *err)
-{
-    struct peer *peer = &a->peers[node];
-
-    if (!peer->out)
-        peer->out = net_dial(&a->net, peer->address, peer->port, node, false, err);
-    return peer->out;
-}
-
 /* Records a link failure. It is reported later, outside calls of the exchange. */
 static void note_broken(struct agent *a, uint32_t node, int err)
 {
-    if (a->peers[node].broken)
+    if (!err || a->peers[node].broken)
         return;
     a->peers[node].broken = err;
     a->any_broken = true;
 }
 
-static void connect_to(struct agent *a, uint32_t node)
+/* A link to another agent. NULL: a failure, which counts when there is something to send. */
+static struct netconn *link_to(struct agent *a, uint32_t node)
 {
+    struct peer *peer = &a->peers[node];
     int err = 0;
 
-    (void)link_to(a, node, &err);
-    if (err && a->peers[node].needed)
-        note_broken(a, node, err);
+    if (!peer->out)
+        peer->out = net_dial(&a->net, peer->address, peer->port, node, false, &err);
+    note_broken(a, node, peer->needed ? err : 0);
+    return peer->out;
 }
 
 /*
@@ -391,9 +384,9 @@ static void connect_neighbours(struct agent *a, const struct job *job)
     }
     arity = pmiwire_exchange_arity(n);
     if (me > 0)
-        connect_to(a, members[(me - 1) / arity]);
+        link_to(a, members[(me - 1) / arity]);
     for (uint64_t i = (uint64_t)arity * me + 1; i < n && i <= (uint64_t)arity * me + arity; i++)
-        connect_to(a, members[i]);
+        link_to(a, members[i]);
     free(members);
     free(has);
 }
@@ -402,22 +395,16 @@ int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
                      const struct iovec *iov, uint32_t n_iov)
 {
     struct netconn *out;
-    int err = 0;
-    bool full = false;
 
     a->peers[node].needed = true;
     msg_begin(&a->frame, is_pmix ? MSG_PMIX : MSG_EXCHANGE);
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
-    out = link_to(a, node, &err);
-    if (out) {
-        err = net_send(out, a->frame.p, a->frame.len);
-        full = net_full(out);
-    }
-    if (err)
-        note_broken(a, node, err);
-    return full;
+    out = link_to(a, node);
+    if (out)
+        note_broken(a, node, net_send(out, a->frame.p, a->frame.len));
+    return out && net_full(out);
 }
 
 static void check_links(struct agent *a)
