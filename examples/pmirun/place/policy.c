@@ -42,38 +42,29 @@ static bool find_level(const char *text, size_t len, enum place_level *level)
     return false;
 }
 
-static const char *set_each(uint32_t *v, const char *text)
+static const char *set_each(uint32_t *v, const char *text, const char *end)
 {
-    uint32_t each;
-
-    if (!read_number(&text, PLACE_MAX_PUS, &each) || *text || each == 0)
-        return "wants 1 to 8192 objects for a rank";
-    *v = each;
-    return NULL;
+    if (read_number(&text, PLACE_MAX_PUS, v) && text == end && *v > 0)
+        return NULL;
+    return "wants 1 to 8192 objects for a rank";
 }
 
 /* One word behind the object. */
-static const char *parse_modifier(struct place_policy *p, const char *text, size_t len, bool *order)
+static const char *parse_modifier(struct place_policy *p, const char *text, size_t len)
 {
-    char word[16] = "";
-
-    if (len >= sizeof(word))
-        len = 0; /* not one of ours */
-    memcpy(word, text, len);
-    if (strncasecmp(word, "pe=", 3) == 0)
-        return set_each(&p->map_each, word + 3);
-    if (strcasecmp(word, "block") != 0 && strcasecmp(word, "cyclic") != 0)
-        return "wants block, cyclic or PE=N after the object";
-    *order = true;
-    p->block = strcasecmp(word, "block") == 0;
-    return NULL;
+    if (strncasecmp(text, "pe=", 3) == 0)
+        return set_each(&p->map_each, text + 3, text + len);
+    p->block = is_word(text, len, "block");
+    if (p->block || is_word(text, len, "cyclic"))
+        return NULL;
+    return "wants block, cyclic or PE=N after the object";
 }
 
 const char *place_parse_map(struct place_policy *p, const char *text)
 {
     size_t len = strcspn(text, ":");
     const char *why = NULL;
-    bool slot = is_word(text, len, "slot"), order = false;
+    bool slot = is_word(text, len, "slot");
 
     p->map_each = 0; /* the last --map-by counts */
     p->map = PLACE_NODE;
@@ -82,7 +73,7 @@ const char *place_parse_map(struct place_policy *p, const char *text)
     p->block = slot;
     for (text += len; *text && !why; text += len) {
         len = strcspn(++text, ":,");
-        why = parse_modifier(p, text, len, &order);
+        why = parse_modifier(p, text, len);
     }
     if (p->map == PLACE_NODE) { /* the order is that of nodes */
         p->nodes_cyclic = !p->block;
@@ -138,7 +129,7 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
     if (!find_level(text, len, &p->bind) || p->bind == PLACE_NODE)
         return "wants none, socket, numa, l1cache, l2cache, l3cache, core, hwthread or "
                "list:PROCESSORS,...";
-    return text[len] ? set_each(&p->bind_each, text + len + 1) : NULL;
+    return text[len] ? set_each(&p->bind_each, text + len + 1, strchr(text, '\0')) : NULL;
 }
 
 const char *place_settle(struct place_policy *p)
