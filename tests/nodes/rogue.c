@@ -264,8 +264,7 @@ static pid_t start_agent(const char *command, int *listener, int *head_port, cha
     while (strcmp(line, "end\n") != 0 && fgets(line, sizeof(line), stdin)) {
         if (sscanf(line, "port %d", head_port) == 1)
             continue;
-        sscanf(line, "head %63s", head);
-        if (strcmp(line, "end\n") == 0) {
+        if (sscanf(line, "head %63s", head) == 1) { /* its port is the line before */
             *listener = listen_at(head, &port);
             snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "port %d\n", port);
         }
