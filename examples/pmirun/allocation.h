@@ -20,10 +20,10 @@
 #define HOST_NAME_BYTES 255u
 
 struct allocation {
-    const char *variable; /* that names it; NULL: there is none */
+    const char *variable; /* that names it; NULL: there is none, or options name the hosts */
     const char *launch;   /* how to get to its nodes: a template (template.h); NULL: srun */
     char **hosts;
-    uint32_t *slots; /* processes for each; all 0: not known */
+    uint32_t *slots; /* processes for each, before the next host gets some; all 0: not known */
     uint32_t n_hosts;
     uint32_t *index; /* of hosts by name */
 };

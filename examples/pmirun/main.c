@@ -66,10 +66,8 @@ static void print_exit_codes(const struct jobs *jobs)
     const struct job *job = jobs->first;
     char *text = NULL;
     size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = text_open(&text, &len);
 
-    if (!f)
-        die(STATUS_RESOURCES, "out of memory");
     for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
 
@@ -84,8 +82,7 @@ static void print_exit_codes(const struct jobs *jobs)
         }
         fputc('\n', f);
     }
-    if (fclose(f) != 0)
-        die(STATUS_RESOURCES, "out of memory");
+    text_close(f);
     print_text(text, len);
     free(text);
 }
@@ -110,7 +107,7 @@ static void parse_command_line(struct options *opt, int argc, char **argv)
     options_parse(opt, argc - step, argv + step);
     if (!step)
         return;
-    if (opt->launch != LAUNCH_FORK || opt->n_hosts || opt->use_port || opt->n_apps != 1)
+    if (opt->launch != LAUNCH_FORK || opt->given.n_hosts || opt->use_port || opt->n_apps != 1)
         die(STATUS_USAGE,
             "srun starts the ranks of a step: give options that start or place ranks to srun");
     opt->launch = LAUNCH_STEP;

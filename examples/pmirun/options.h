@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocation.h"
 #include "place/place.h"
 
 #ifndef MAX_PROCS
@@ -77,19 +78,15 @@ struct options {
     uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;
-    bool one_host; /* an agent's: all nodes are on this one */
-    char **hosts;
-    uint32_t *slots; /* of each host: ranks that it gets before the next host gets some */
-    uint32_t n_hosts;
-    uint32_t per_host;               /* slots of every host; 0: not given */
-    const char *allocation;          /* the variable that named the hosts; NULL: they were given */
-    struct template *template;       /* LAUNCH_SSH, LAUNCH_TEMPLATE */
-    const char *allocation_template; /* the allocation's template; NULL: ssh's */
-    char *launch_agent;              /* replaces ssh or srun; NULL: these */
-    uint32_t fanout;                 /* starters in flight at a time */
-    double wait_s;                   /* for hosts that cannot be reached yet */
-    double start_s;                  /* for agents to connect, after that */
-    double node_s;                   /* a node that is silent this long is lost; 0: never */
+    bool one_host;             /* an agent's: all nodes are on this one */
+    struct allocation given;   /* the hosts, from options or a batch system */
+    uint32_t per_host;         /* slots of every host; 0: not given */
+    struct template *template; /* LAUNCH_SSH, LAUNCH_TEMPLATE */
+    char *launch_agent;        /* replaces ssh or srun; NULL: these */
+    uint32_t fanout;           /* starters in flight at a time */
+    double wait_s;             /* for hosts that cannot be reached yet */
+    double start_s;            /* for agents to connect, after that */
+    double node_s;             /* a node that is silent this long is lost; 0: never */
 };
 
 /* Exits on --help, --version and errors. */

@@ -54,38 +54,26 @@ char *reach_launch(struct options *opt, const char *how)
 
 bool reach_wants_hosts(const struct options *opt)
 {
-    return !opt->n_hosts && opt->launch != LAUNCH_FORK &&
+    return !opt->given.n_hosts && opt->launch != LAUNCH_FORK &&
            (opt->launch != LAUNCH_TEMPLATE || opt->template->has_host);
 }
 
 char *reach_allocation(struct options *opt)
 {
-    struct allocation a;
-    char *why;
+    char *why = reach_wants_hosts(opt) ? allocation_find(&opt->given) : NULL;
 
-    if (!reach_wants_hosts(opt))
-        return NULL;
-    why = allocation_find(&a);
-    if (why || !a.n_hosts)
-        return why;
-    opt->allocation = a.variable;
-    opt->allocation_template = a.launch;
-    opt->hosts = a.hosts;
-    opt->slots = a.slots;
-    opt->n_hosts = a.n_hosts;
-    if (opt->n_nodes) /* ranks are divided evenly among n_nodes */
-        memset(opt->slots, 0, opt->n_hosts * sizeof(*opt->slots));
-    free(a.index);
-    return NULL;
+    if (!why && opt->given.variable && opt->n_nodes) /* ranks are divided evenly among n_nodes */
+        memset(opt->given.slots, 0, opt->given.n_hosts * sizeof(*opt->given.slots));
+    return why;
 }
 
 /* Chooses the way to hosts without --launch. None, if an allocation has this host alone. */
 static void choose_launch(struct options *opt)
 {
-    if (!opt->allocation)
+    if (!opt->given.variable)
         opt->launch = LAUNCH_SSH;
-    else if (opt->n_nodes > 1 || !host_is_own(opt->hosts[0]))
-        opt->launch = opt->allocation_template ? LAUNCH_SSH : LAUNCH_SRUN;
+    else if (opt->n_nodes > 1 || !host_is_own(opt->given.hosts[0]))
+        opt->launch = opt->given.launch ? LAUNCH_SSH : LAUNCH_SRUN;
 }
 
 char *reach_settle(struct options *opt)
@@ -93,21 +81,21 @@ char *reach_settle(struct options *opt)
     const bool said = opt->launch != LAUNCH_HERE;
     struct template t;
 
-    if (!said && opt->n_hosts)
+    if (!said && opt->given.n_hosts)
         choose_launch(opt);
-    if (!opt->n_hosts &&
+    if (!opt->given.n_hosts &&
         (opt->launch == LAUNCH_SSH || (opt->launch == LAUNCH_TEMPLATE && opt->template->has_host)))
         return xprintf("--launch %s: no host is given: use --hosts",
                        opt->launch == LAUNCH_SSH ? "ssh" : template_name(opt->template));
     if (opt->launch == LAUNCH_TEMPLATE && opt->launch_agent)
         return xprintf("--launch-agent %s: --launch names the program already", opt->launch_agent);
-    if (opt->launch == LAUNCH_TEMPLATE && opt->n_hosts && !opt->template->has_host)
+    if (opt->launch == LAUNCH_TEMPLATE && opt->given.n_hosts && !opt->template->has_host)
         return xprintf("--launch \"%s ...\": it lacks %%h, which stands for the host",
                        template_name(opt->template));
     if (opt->launch != LAUNCH_SSH)
         return NULL;
     /* A built-in template is valid. --launch-agent replaces its program. */
-    free(template_parse(&t, !said && opt->allocation_template ? opt->allocation_template : by_ssh));
+    free(template_parse(&t, !said && opt->given.launch ? opt->given.launch : by_ssh));
     if (opt->launch_agent) {
         free(t.words[0]);
         t.words[0] = xprintf("%s", opt->launch_agent);

@@ -138,8 +138,9 @@ static int wrong_secret(int fd, const char *job, uint32_t from, uint32_t to)
     memset(self.secret, 0x5a, sizeof(self.secret));
     memset(proof, 0x33, sizeof(proof));
     parse_hex(job, self.job, sizeof(self.job));
-    if (channel_init(&c, &self, true, to) != 0)
+    if (channel_start(abort) != 0)
         return 1;
+    channel_init(&c, &self, true, to);
     n = channel_output(&c, &hello);
     send_all(fd, hello, n);
     if (recv(fd, answer, sizeof(answer), MSG_WAITALL) != (ssize_t)sizeof(answer))
@@ -263,8 +264,7 @@ static pid_t start_agent(const char *command, int *listener, int *head_port, cha
     while (strcmp(line, "end\n") != 0 && fgets(line, sizeof(line), stdin)) {
         if (sscanf(line, "port %d", head_port) == 1)
             continue;
-        sscanf(line, "head %63s", head);
-        if (strcmp(line, "end\n") == 0) {
+        if (sscanf(line, "head %63s", head) == 1) { /* its port is the line before */
             *listener = listen_at(head, &port);
             snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "port %d\n", port);
         }

@@ -10,7 +10,15 @@
 
 #include <cmocka.h>
 
+#include "../../examples/pmirun/local/loop.h"
 #include "../../examples/pmirun/place/place.h"
+
+void progress_clear(void);
+void progress_clear(void)
+{
+}
+
+struct loop loop; /* of util.c */
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -41,6 +49,12 @@ static struct place_topology machine(uint32_t sockets, uint32_t numas, uint32_t 
     return (struct place_topology){.n_pus = n, .pus = pus};
 }
 
+static void policy_clear(struct place_policy *p)
+{
+    free(p->list);
+    *p = (struct place_policy){0};
+}
+
 static struct place_policy policy(const char *map, const char *bind)
 {
     struct place_policy p = {0};
@@ -65,14 +79,13 @@ static char *pictures(const struct place_topology *t, const char *map, const cha
         struct place_set set = {0};
         char *drawn;
 
-        assert_true(place_group_set(t, &plan.groups[plan.group_of[i]], &set));
+        place_group_set(t, &plan.groups[plan.group_of[i]], &set);
         drawn = place_draw(t, &set);
         strcat(strcat(all, i ? " " : ""), strstr(drawn, ": ") + 2);
         free(drawn);
-        place_set_free(&set);
     }
     place_plan_free(&plan);
-    place_policy_free(&p);
+    policy_clear(&p);
     return all;
 }
 
@@ -96,7 +109,7 @@ static void expect_result(const struct place_topology *t, const char *map, const
     assert_int_equal(place_ranks(t, &p, n, &plan), wanted);
     assert_int_equal(plan.room, room);
     place_plan_free(&plan);
-    place_policy_free(&p);
+    policy_clear(&p);
 }
 
 /* ---- decisions ---- */
@@ -221,7 +234,7 @@ static void texts(void **state)
     assert_string_equal(text, "");
     free(text);
     for (size_t i = 0; i < N(cpus); i++)
-        assert_true(place_set_add(&set, cpus[i]));
+        place_set_add(&set, cpus[i]);
     assert_int_equal(place_set_count(&set), 5);
     assert_true(place_set_has(&set, 300) && !place_set_has(&set, 6) && !place_set_has(&set, 8191));
     text = place_set_text(&set);
@@ -234,7 +247,6 @@ static void texts(void **state)
     text = place_locality(&t, &set);
     assert_string_equal(text, "SK0-1:CR0,2-3:HT0-1,5,7:NM0-1");
     free(text);
-    place_set_free(&set);
 }
 
 static void wrong_texts(void **state)
@@ -266,7 +278,7 @@ static void wrong_texts(void **state)
 
         if (!place_parse_bind(&p, binds[i]))
             fail_msg("--bind-to \"%s\" is taken", binds[i]);
-        place_policy_free(&p);
+        policy_clear(&p);
     }
 }
 
@@ -281,7 +293,7 @@ static void wrong_together(void **state)
         assert_null(place_parse_map(&p, pairs[i][0]));
         assert_null(place_parse_bind(&p, pairs[i][1]));
         assert_non_null(place_settle(&p));
-        place_policy_free(&p);
+        policy_clear(&p);
     }
 }
 
@@ -296,17 +308,17 @@ static void given_twice(void **state)
     assert_null(place_parse_bind(&p, "core"));
     assert_null(place_settle(&p));
     assert_int_equal(p.each, 1);
-    place_policy_free(&p);
+    policy_clear(&p);
     assert_null(place_parse_bind(&p, "core:3"));
     assert_null(place_parse_bind(&p, "core:2"));
     assert_null(place_parse_map(&p, "slot:PE=2"));
     assert_null(place_settle(&p));
     assert_int_equal(p.each, 2);
-    place_policy_free(&p);
+    policy_clear(&p);
     assert_null(place_parse_bind(&p, "core:2"));
     assert_null(place_parse_bind(&p, "list:0"));
     assert_null(place_settle(&p));
-    place_policy_free(&p);
+    policy_clear(&p);
 }
 
 static void lists(void **state)
@@ -324,7 +336,7 @@ static void lists(void **state)
     }
     assert_null(place_parse_bind(&p, "none")); /* the last one counts */
     assert_false(place_binds(&p));
-    place_policy_free(&p);
+    policy_clear(&p);
 }
 
 static void orders_of_nodes(void **state)

@@ -24,7 +24,7 @@ struct binding {
  * STATUS_* and *why, a sentence to be freed. */
 int bind_job(struct topology *topology, struct job *job, char **why);
 void bind_free(struct binding *b); /* NULL is allowed */
-/* The processors that this process may use; place_set_free(). False: unknown. */
+/* The processors that this process may use. False: unknown. */
 bool bind_own(struct place_set *set);
 
 #endif

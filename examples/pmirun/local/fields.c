@@ -46,12 +46,6 @@ void msg_string(struct msg *m, const char *s)
     msg_text(m, s, s ? strlen(s) : 0);
 }
 
-void msg_free(struct msg *m)
-{
-    free(m->p);
-    *m = (struct msg){NULL, 0, 0};
-}
-
 uint32_t get_u32(struct msg_in *in)
 {
     const char *p = in->p;

@@ -24,7 +24,6 @@ void msg_u64(struct msg *m, uint64_t v);
 void msg_bytes(struct msg *m, const void *p, size_t n); /* without their length */
 void msg_text(struct msg *m, const void *p, size_t n);
 void msg_string(struct msg *m, const char *s); /* NULL: empty */
-void msg_free(struct msg *m);
 
 /* A message that is being read, behind its type. A missing field reads as 0 and sets `bad`. */
 struct msg_in {

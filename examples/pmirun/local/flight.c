@@ -240,7 +240,7 @@ static int child_main(void *arg)
         move_fd(f, SLOT_PMI, FD_PMI);
     if (app->wdir && (rc = raw_syscall(SYS_chdir, (long)app->wdir, 0, 0, 0)) < 0)
         fail_flight(f, STAGE_WDIR, rc);
-    if (f->cpus && (rc = raw_syscall(SYS_sched_setaffinity, 0, (long)f->cpus->bytes,
+    if (f->cpus && (rc = raw_syscall(SYS_sched_setaffinity, 0, sizeof(f->cpus->bits),
                                      (long)f->cpus->bits, 0)) < 0)
         fail_flight(f, STAGE_BIND, rc);
     restore_process(f->fleet);

@@ -34,7 +34,8 @@
 #include <unistd.h>
 
 #define NAME       "job-guard"
-#define MAX_ROUNDS 1000 /* looks at /proc; a process inside the kernel may end late */
+#define MAX_PID    (1u << 22) /* of the kernel */
+#define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
 void guard_note(struct guard *g, pid_t rank, bool runs)

@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define MAX_PID (1u << 22) /* of the kernel */
-
 struct guard {
     pid_t pid;         /* the guard's process id; 0: none */
     uint64_t *ranks;   /* shared with the guard: a bit for each process id of a rank */

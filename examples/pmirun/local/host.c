@@ -31,12 +31,27 @@ static struct {
     struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
     uint32_t n_known;       /* numbers of announced jobs are below this */
     struct timer tick;      /* every half second */
+    unsigned depth;         /* calls of the host that we are in */
     bool stopped;
 } hosting;
 
 void host_init(struct jobs *jobs)
 {
     hosting.jobs = jobs;
+}
+
+/* ---- calls of the host ---- */
+
+static struct pmix_host *host_enter(void)
+{
+    if (hosting.host)
+        hosting.depth++;
+    return hosting.host;
+}
+
+static void host_leave(void)
+{
+    hosting.depth--;
 }
 
 /* ---- what it calls ---- */
@@ -167,9 +182,12 @@ static int frame_send(void *ctx, uint32_t node, uint32_t job, const struct iovec
 
 /* ---- the host ---- */
 
-static void on_host_readable(void *of, struct source *src, uint32_t events)
+static void on_readable(void *of, struct source *src, uint32_t events)
 {
+    if (!host_enter())
+        return;
     pmix_host_progress(hosting.host);
+    host_leave();
 }
 
 /* This node, as its own ranks see it. */
@@ -183,7 +201,10 @@ static void own_name(char *buf, size_t size)
 
 static void host_tick(void *of)
 {
+    if (!host_enter())
+        return;
     pmix_host_tick(hosting.host, loop.now_ns);
+    host_leave();
     timer_call(&hosting.tick, loop.now_ns + TICK_NS, host_tick, NULL);
 }
 
@@ -222,7 +243,7 @@ static int host_create(void)
         return rc;
     /* The first one now: it sets the host's clock, before a client asks for a timeout. */
     timer_call(&hosting.tick, loop.now_ns, host_tick, NULL);
-    return loop_open(&hosting.src, on_host_readable, NULL, pmix_host_fd(hosting.host), EPOLLIN);
+    return loop_open(&hosting.src, on_readable, NULL, pmix_host_fd(hosting.host), EPOLLIN);
 }
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
@@ -244,7 +265,9 @@ static int announce_job(struct job *job, struct pmix_host_job *j, char **why)
         j->localities = (const char *const *)job->bound->localities;
     }
     topology_use(hosting.jobs->topology, true);
+    host_enter();
     rc = pmix_host_job_begin(hosting.host, j, &vars, why);
+    host_leave();
     topology_use(hosting.jobs->topology, false);
     for (size_t i = 0; vars && vars[i]; i++)
         job_var(job, vars[i]);
@@ -314,9 +337,12 @@ bool host_space(const struct job *plan)
 
     if (ok)
         note_known(j.number);
-    if (ok && host_create() == 0 && pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
-        log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
-                    why ? why : "out of memory", j.nspace);
+    if (ok && host_create() == 0 && host_enter()) {
+        if (pmix_host_job_begin(hosting.host, &j, &vars, &why) != 0)
+            log_message("PMIx: %s: no rank here can connect to namespace %s of other nodes",
+                        why ? why : "out of memory", j.nspace);
+        host_leave();
+    }
     free((void *)(uintptr_t)j.app_procs);
     free(why);
     return ok;
@@ -329,8 +355,10 @@ bool host_knows(uint32_t number)
 
 void host_job_over(uint32_t number)
 {
-    if (hosting.host)
-        pmix_host_job_end(hosting.host, number);
+    if (!host_enter())
+        return;
+    pmix_host_job_end(hosting.host, number);
+    host_leave();
 }
 
 enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
@@ -346,31 +374,42 @@ enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
 
 void host_rank_gone(uint32_t job, uint32_t rank, enum pmix_host_end end, int status)
 {
-    if (hosting.host)
-        pmix_host_rank_ended(hosting.host, job, rank, end, status);
+    if (!host_enter())
+        return;
+    pmix_host_rank_ended(hosting.host, job, rank, end, status);
+    host_leave();
 }
 
 void host_answer(uint64_t token, int rc, struct pmiwire_str text)
 {
-    if (hosting.host)
-        pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
+    if (!host_enter())
+        return;
+    pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
+    host_leave();
 }
 
 bool host_frame(uint32_t from, const void *p, size_t n)
 {
-    /* NULL: it was stopped, or no rank here uses PMIx: the job ends */
-    return !hosting.host || pmix_host_frame(hosting.host, from, p, n);
+    bool ok = true;
+
+    if (!host_enter()) /* it was stopped, or no rank here uses PMIx: the job ends */
+        return true;
+    ok = pmix_host_frame(hosting.host, from, p, n);
+    host_leave();
+    return ok;
 }
 
 void host_room(uint32_t node)
 {
-    if (hosting.host)
-        pmix_host_link_ready(hosting.host, node);
+    if (!host_enter())
+        return;
+    pmix_host_link_ready(hosting.host, node);
+    host_leave();
 }
 
 void host_stop(void)
 {
-    if (!hosting.host)
+    if (!hosting.host || hosting.depth) /* in a call of it: pmirun exits there, out of memory */
         return;
     timer_set(&hosting.tick, 0);
     loop_del(&hosting.src);

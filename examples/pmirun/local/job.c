@@ -82,11 +82,9 @@ void apps_free(struct app *apps, uint32_t n)
 
 void job_var(struct job *job, char *owned)
 {
-    const size_t n = strings_count(job->vars);
+    uint32_t n = (uint32_t)strings_count(job->vars);
 
-    job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
-    job->vars[n] = owned;
-    job->vars[n + 1] = NULL;
+    strings_add(&job->vars, &n, owned);
 }
 
 struct job *job_create(struct jobs *jobs, const struct job *plan)

@@ -41,6 +41,7 @@ struct rank {
     uint32_t local;  /* among those of its node */
     uint32_t node;   /* that it runs on */
     pid_t pid;
+    bool is_child; /* the process is this one's child, and not reaped */
     enum rank_state state;
     int exit_code;      /* 128 + the signal that it died of; -1: not known */
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
@@ -193,6 +194,7 @@ void jobs_unqueue_all(struct jobs *jobs);
 /* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. Valid until the next
  * call. */
 const char *rank_name(const struct rank *r);
-const char *node_name(const struct jobs *jobs, uint32_t node); /* the same */
+/* Stays. */
+const char *node_name(const struct jobs *jobs, uint32_t node);
 
 #endif

@@ -205,8 +205,9 @@ static int launch_rank(struct launcher *l, struct rank *r)
 
     if (pid < 0)
         return pid;
+    r->pid = pid;
+    rank_note_pid(r, true); /* first: the guard must know it if pmirun ends */
     rank_started(r, pid);
-    rank_note_pid(r, true);
     if (!f->take_stdin) { /* only that rank reads it now */
         settle_flight(l, f);
         dup3(l->fleet.null_fd, STDIN_FILENO, 0);

@@ -25,11 +25,11 @@ struct loop {
 
 extern struct loop loop;
 
-/* The first member of everything that is polled. */
 struct source;
 
 typedef void source_fn(void *of, struct source *src, uint32_t events);
 
+/* The first member of everything that is polled. */
 struct source {
     source_fn *event;
     void *of;        /* the subject that it belongs to */

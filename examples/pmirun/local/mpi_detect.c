@@ -267,10 +267,8 @@ static bool has_component(const struct found *f)
 static bool is_crowded(const struct job *job)
 {
     struct place_set set = {0};
-    bool crowded = bind_own(&set) && job->jobs->n_live + job->n_local > place_set_count(&set);
 
-    place_set_free(&set);
-    return crowded;
+    return bind_own(&set) && job->jobs->n_live + job->n_local > place_set_count(&set);
 }
 
 /* The same on all nodes, and hardly twice on a host. Open MPI takes it as its own number of the

@@ -34,18 +34,19 @@
 
 /* ---- children ---- */
 
-static struct rank *by_pid[MAX_PID]; /* takes memory where it is used */
-
 /* NULL: it is no rank. */
-static struct rank *rank_by_pid(pid_t pid)
+static struct rank *rank_by_pid(const struct jobs *jobs, pid_t pid)
 {
-    return by_pid[(uint32_t)pid % MAX_PID];
+    for (const struct job *job = jobs->first; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local; i++)
+            if (job->ranks[i].pid == pid && job->ranks[i].is_child)
+                return &job->ranks[i];
+    return NULL;
 }
 
 void rank_note_pid(struct rank *r, bool runs)
 {
-    if (runs || rank_by_pid(r->pid) == r)
-        by_pid[(uint32_t)r->pid % MAX_PID] = runs ? r : NULL;
+    r->is_child = runs;
     guard_note(r->job->jobs->guard, r->pid, runs);
 }
 
@@ -84,7 +85,8 @@ static bool leftovers_signal(struct jobs *jobs, int sig)
     for (const pid_t *p = children; *p; p++) {
         const pid_t pid = *p;
 
-        if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) || rank_by_pid(pid))
+        if (pid == jobs->guard->pid || is_inherited(&jobs->leftovers, pid) ||
+            rank_by_pid(jobs, pid))
             continue;
         found = true;
         log_verbose("process %d outlives its rank: signal %d", pid, sig);
@@ -240,7 +242,7 @@ void ranks_reap(struct jobs *jobs)
         }
         if (si.si_pid == 0)
             return;
-        r = rank_by_pid(si.si_pid);
+        r = rank_by_pid(jobs, si.si_pid);
         if (!r) {
             guard_reaped(jobs->guard, si.si_pid);
             if (jobs->head)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <pmiwire/server.h>
+
 struct app;
 struct job;
 struct rank;
@@ -14,7 +16,7 @@ struct rank;
 struct app_env {
     char **vars; /* NULL-terminated; NULL: not made */
     uint32_t n;
-    char pmi[32], size[32], local_size[32], job_id[160];
+    char pmi[32], size[32], local_size[32], job_id[16 + PMIWIRE_DEFAULT_KVSNAME_MAX];
 };
 
 /* What one rank gets. */

@@ -39,14 +39,6 @@ static bool str_is(struct pmiwire_str s, const char *text)
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
-/* Adds a variable for the program: NAME=value. The last of a name counts. */
-static void add_set(struct app *app, char *assignment)
-{
-    app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
-    app->sets[app->n_sets++] = assignment;
-    app->sets[app->n_sets] = NULL;
-}
-
 /* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
  * ignored. */
 static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, bool is_alone)
@@ -65,7 +57,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv, 
         free(app->hosts);
         app->hosts = copy_str(kv->value); /* for head_place_ranks() */
     } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
-        add_set(app, copy_str(kv->value));
+        strings_add(&app->sets, &app->n_sets, copy_str(kv->value));
     } else if (str_is(kv->key, "host") || str_is(kv->key, "hosts")) {
         char *list = copy_str(kv->value), *save = NULL;
 
@@ -102,7 +94,7 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
     app->argv[cmd->argc + 1] = NULL;
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
     for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
-        add_set(app, xprintf("%s", spawner->sets[i]));
+        strings_add(&app->sets, &app->n_sets, xprintf("%s", spawner->sets[i]));
     if (spawner)
         copy_env(&app->env, &spawner->env);
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
@@ -139,7 +131,7 @@ static struct app *make_apps(const struct rank *by, const struct pmiwire_spawn *
 
         if (why) {
             bad = true;
-            log_message("spawn by %s: %s: %s", rank_name(by), apps[i].argv[0], why);
+            log_message("spawn by %s: %.500s: %.1000s", rank_name(by), apps[i].argv[0], why);
         }
     }
     if (!bad)
@@ -163,7 +155,7 @@ static uint32_t *place_spawned(const struct rank *by, const struct app *apps, ui
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!head_place_ranks(by->job->jobs->head, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            log_message("spawn by %s: %s: this job has no such nodes: %s", rank_name(by),
+            log_message("spawn by %s: %.500s: this job has no such nodes: %.500s", rank_name(by),
                         apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -206,7 +198,7 @@ static int check_descriptors(const struct rank *by, uint64_t n)
 
     if (!why)
         return 0;
-    log_message("spawn by %s: %s", rank_name(by), why);
+    log_message("spawn by %s: %.1000s", rank_name(by), why);
     free(why);
     return -EMFILE;
 }

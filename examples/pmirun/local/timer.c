@@ -40,15 +40,10 @@ void timer_set(struct timer *t, uint64_t at)
     timer_call(t, at, NULL, NULL);
 }
 
-void timer_call_sooner(struct timer *t, uint64_t at, void (*fire)(void *of), void *of)
-{
-    if (at && (!t->waits || at < t->at))
-        timer_call(t, at, fire, of);
-}
-
 void timer_sooner(struct timer *t, uint64_t at)
 {
-    timer_call_sooner(t, at, NULL, NULL);
+    if (at && (!t->waits || at < t->at))
+        timer_set(t, at);
 }
 
 bool timer_passed(const struct timer *t)

@@ -18,9 +18,8 @@ struct timer {
 void timer_set(struct timer *t, uint64_t at);
 /* The same, and calls fire(of) then. */
 void timer_call(struct timer *t, uint64_t at, void (*fire)(void *of), void *of);
-/* Set it unless it waits for an earlier time. at 0: a no-op. */
+/* Sets it unless it waits for an earlier time. at 0: a no-op. */
 void timer_sooner(struct timer *t, uint64_t at);
-void timer_call_sooner(struct timer *t, uint64_t at, void (*fire)(void *of), void *of);
 bool timer_passed(const struct timer *t);
 /* Fires those that are due. */
 void timers_run(void);

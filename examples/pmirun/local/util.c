@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time, memory, messages. */
+/* Time, memory, texts, messages, child processes. */
 #define _GNU_SOURCE
 #include "util.h"
 
@@ -71,13 +71,22 @@ void *xzalloc(size_t bytes)
 
 void *xgrow(void *p, size_t *cap, size_t n)
 {
+    size_t more = *cap ? *cap : 256;
+
     if (n <= *cap)
         return p;
-    if (!*cap)
-        *cap = 256;
-    while (*cap < n)
-        *cap *= 2;
-    return xrealloc(p, *cap);
+    while (more < n)
+        more *= 2;
+    p = xrealloc(p, more);
+    *cap = more;
+    return p;
+}
+
+void strings_add(char ***list, uint32_t *n, char *string)
+{
+    *list = xrealloc(*list, (*n + 2) * sizeof(**list));
+    (*list)[(*n)++] = string;
+    (*list)[*n] = NULL;
 }
 
 static char *format_v(const char *format, va_list ap)
@@ -135,6 +144,21 @@ bool begins_with(const char *text, const char *const *any)
     while (*any && strncmp(text, *any, strlen(*any)) != 0)
         any++;
     return *any != NULL;
+}
+
+FILE *text_open(char **text, size_t *len)
+{
+    FILE *f = open_memstream(text, len);
+
+    if (!f)
+        die(STATUS_RESOURCES, "out of memory");
+    return f;
+}
+
+void text_close(FILE *f)
+{
+    if (fclose(f) != 0)
+        die(STATUS_RESOURCES, "out of memory");
 }
 
 bool read_number(const char **text, uint32_t max, uint32_t *v)
@@ -207,7 +231,11 @@ pid_t *children_of(pid_t pid)
     size_t n = 0;
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    /* Where /proc is another pid namespace's, it has no task of this name below "self". */
+    if (pid == getpid())
+        snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)pid);
+    else
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
     f = fopen(path, "re");
     while (f && fscanf(f, "%d", &pids[n]) == 1) {
         pids = xrealloc(pids, (++n + 1) * sizeof(*pids));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time, memory, messages to the user. */
+/* Time, memory, texts, messages to the user, child processes. */
 #ifndef PMIRUN_UTIL_H
 #define PMIRUN_UTIL_H
 
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <stdio.h>
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
@@ -34,6 +35,11 @@ void *xzalloc(size_t bytes); /* zeros */
 /* Makes room for n bytes: doubles *cap as often as that takes. */
 void *xgrow(void *p, size_t *cap, size_t n);
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* open_memstream() and fclose(), which exit on failure. */
+FILE *text_open(char **text, size_t *len);
+void text_close(FILE *f);
+/* Adds to an array that ends with NULL, of *n strings. */
+void strings_add(char ***list, uint32_t *n, char *string);
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
 char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Strings, NULL-terminated, or NULL. */

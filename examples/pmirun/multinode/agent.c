@@ -13,7 +13,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,81 +69,50 @@ static bool parse_hex(const char *text, uint8_t *out, size_t n)
     return !*text;
 }
 
-static bool parse_u32(const char *text, uint32_t *v)
-{
-    return read_number(&text, UINT32_MAX - 1, v) && !*text;
-}
-
-static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
+static bool parse_node(struct agent *a, const char *text)
 {
     const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
 
-    if (a->step) {
-        *v = step_node(a->step);
+    if (a->step) /* whose arguments had it */
         return strcmp(text, "step") == 0;
-    }
-    return id && parse_u32(id, v);
+    return id && read_number(&id, UINT32_MAX - 1, &a->node) && !*id;
 }
 
 static bool split_addresses(const char *text, struct agent *a)
 {
-    char *list = xprintf("%s", text), *save = NULL;
+    char *list = xprintf("%.*s", (int)strcspn(text, "\n"), text), *save = NULL;
     uint32_t n = 0;
 
-    for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
-        a->addresses = xrealloc(a->addresses, (n + 2) * sizeof(*a->addresses));
-        a->addresses[n++] = w;
-        a->addresses[n] = NULL;
-    }
+    for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        strings_add(&a->addresses, &n, w);
     return n > 0;
 }
 
-static void check_version(const char *version)
+/* The lines are boot_lines() of starter.c. */
+static void parse_boot(struct agent *a, const char *text)
 {
-    if (strcmp(version, BOOT_VERSION) != 0)
+    struct channel_self *self = &a->net.self;
+    char version[32], job[2 * CHANNEL_JOB_BYTES + 1], secret[2 * CHANNEL_SECRET_BYTES + 1],
+        node[16];
+    uint32_t port, silence_ms;
+    int head_at = 0;
+    const int n =
+        sscanf(text,
+               "pmirun-agent %31s\njob %32s\nsecret %64s\nnode %15s\ntry %u\nnodes "
+               "%u\nsilence %u\nport %u\nhead %n",
+               version, job, secret, node, &a->try, &a->n_nodes, &silence_ms, &port, &head_at);
+
+    if (n >= 1 && strcmp(version, BOOT_VERSION) != 0)
         die(STATUS_NODE,
             "agent: its version differs from the head's (which sent %.20s, not %s): install the "
             "same pmirun on all hosts",
             version, BOOT_VERSION);
-}
-
-static void parse_boot(struct agent *a, char *text)
-{
-    struct channel_self *self = &a->net.self;
-    unsigned seen = 0;
-    char *save = NULL;
-    uint32_t port = 0, silence_ms = 0;
-    bool ok = true;
-
-    for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0;
-         line = strtok_r(NULL, "\n", &save)) {
-        char *value = strchr(line, ' ');
-
-        if (!value)
-            continue;
-        *value++ = '\0';
-        if (strcmp(line, "pmirun-agent") == 0)
-            check_version(value), seen |= 1;
-        else if (strcmp(line, "job") == 0)
-            ok = parse_hex(value, self->job, sizeof(self->job)), seen |= 2;
-        else if (strcmp(line, "secret") == 0)
-            ok = parse_hex(value, self->secret, sizeof(self->secret)), seen |= 4;
-        else if (strcmp(line, "node") == 0)
-            ok = parse_node(a, value, &a->node), seen |= 8;
-        else if (strcmp(line, "nodes") == 0)
-            ok = parse_u32(value, &a->n_nodes), seen |= 16;
-        else if (strcmp(line, "port") == 0)
-            ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
-        else if (strcmp(line, "head") == 0)
-            ok = split_addresses(value, a), seen |= 64;
-        else if (strcmp(line, "silence") == 0)
-            ok = parse_u32(value, &silence_ms), seen |= 128;
-        else if (strcmp(line, "try") == 0)
-            ok = parse_u32(value, &a->try), seen |= 256;
-    }
-    if (!ok || seen != 511 || a->node >= a->n_nodes)
+    if (!head_at || !parse_hex(job, self->job, sizeof(self->job)) ||
+        !parse_hex(secret, self->secret, sizeof(self->secret)) || !parse_node(a, node) ||
+        a->node >= a->n_nodes || port == 0 || port > 65535 || !split_addresses(text + head_at, a))
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
+    explicit_bzero(secret, sizeof(secret));
     a->head_port = (uint16_t)port;
     a->opt->node_s = silence_ms / 1e3;
     self->id = a->node;
@@ -253,16 +221,10 @@ struct msg *agent_msg(struct agent *a, enum message what)
     return &a->msg;
 }
 
-/* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
-static void no_memory(void)
-{
-    die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
-}
-
 void agent_tell(struct agent *a)
 {
-    if (!a->over && net_send(a->head, a->msg.p, a->msg.len) == -ENOMEM)
-        no_memory();
+    if (!a->over)
+        net_send(a->head, a->msg.p, a->msg.len);
 }
 
 bool agent_report_text(struct agent *a, const char *text, size_t n)
@@ -290,9 +252,8 @@ bool agent_report_output(struct agent *a, const struct stream *st, const char *p
     msg_u32(m, st->rank->job->number);
     msg_u32(m, st->rank->number);
     msg_u32(m, st == &st->rank->out ? 1 : 2);
-    msg_u32(m, (uint32_t)n);
-    if (net_send2(a->head, m->p, m->len, p, n) == -ENOMEM)
-        no_memory();
+    msg_text(m, p, n);
+    agent_tell(a);
     return true;
 }
 
@@ -380,32 +341,25 @@ void agent_report_lost(struct agent *a, uint32_t node, const char *why)
             pmiwire_server_node_lost(job->server, job->id, node);
 }
 
-/* A link to another agent; NULL on failure. */
-static struct netconn *link_to(struct agent *a, uint32_t node, int *err)
-{
-    struct peer *peer = &a->peers[node];
-
-    if (!peer->out)
-        peer->out = net_dial(&a->net, peer->address, peer->port, node, false, err);
-    return peer->out;
-}
-
 /* Records a link failure. It is reported later, outside calls of the exchange. */
 static void note_broken(struct agent *a, uint32_t node, int err)
 {
-    if (a->peers[node].broken)
+    if (!err || a->peers[node].broken)
         return;
     a->peers[node].broken = err;
     a->any_broken = true;
 }
 
-static void connect_to(struct agent *a, uint32_t node)
+/* A link to another agent. NULL: a failure, which counts when there is something to send. */
+static struct netconn *link_to(struct agent *a, uint32_t node)
 {
+    struct peer *peer = &a->peers[node];
     int err = 0;
 
-    (void)link_to(a, node, &err);
-    if (err && a->peers[node].needed)
-        note_broken(a, node, err);
+    if (!peer->out)
+        peer->out = net_dial(&a->net, peer->address, peer->port, node, false, &err);
+    note_broken(a, node, peer->needed ? err : 0);
+    return peer->out;
 }
 
 /*
@@ -429,9 +383,9 @@ static void connect_neighbours(struct agent *a, const struct job *job)
     }
     arity = pmiwire_exchange_arity(n);
     if (me > 0)
-        connect_to(a, members[(me - 1) / arity]);
+        link_to(a, members[(me - 1) / arity]);
     for (uint64_t i = (uint64_t)arity * me + 1; i < n && i <= (uint64_t)arity * me + arity; i++)
-        connect_to(a, members[i]);
+        link_to(a, members[i]);
     free(members);
     free(has);
 }
@@ -440,22 +394,16 @@ int agent_send_frame(struct agent *a, bool is_pmix, uint32_t node, uint32_t job,
                      const struct iovec *iov, uint32_t n_iov)
 {
     struct netconn *out;
-    int err = 0;
-    bool full = false;
 
     a->peers[node].needed = true;
     msg_begin(&a->frame, is_pmix ? MSG_PMIX : MSG_EXCHANGE);
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
-    out = link_to(a, node, &err);
-    if (out) {
-        err = net_send(out, a->frame.p, a->frame.len);
-        full = net_full(out);
-    }
-    if (err)
-        note_broken(a, node, err);
-    return full;
+    out = link_to(a, node);
+    if (out)
+        note_broken(a, node, net_send(out, a->frame.p, a->frame.len));
+    return out && net_full(out);
 }
 
 static void check_links(struct agent *a)
@@ -499,7 +447,8 @@ static bool deliver_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t
     return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
 }
 
-bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
+/* Handles a message of another agent; false: malformed. */
+static bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
     const uint8_t what = n > 0 ? *(const uint8_t *)p : 0;
@@ -546,7 +495,6 @@ static bool on_link_opened(void *of, struct netconn *nc)
 {
     struct agent *a = of;
     if (nc == a->head) {
-        nc->deadline_ns = 0;
         tell_ready(a);
         return true;
     }
@@ -577,7 +525,7 @@ static void on_link_closed(void *of, struct netconn *nc, const char *why)
         a->peers[nc->ch.peer].out = NULL;
     /* Dialled in advance and never open: no loss; the agent dials again when it has something to
      * send. */
-    if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
+    if (nc->dialled && nc->shaking && a->peers && !a->peers[nc->ch.peer].needed)
         return;
     agent_report_lost(a, nc->ch.peer, why);
 }
@@ -613,7 +561,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     a->output = &pr->output;
     a->input = &pr->input;
     if (args[0])
-        a->step = step_join(args[0], args[1] ? args[1] : "");
+        step_join(a, args[0], args[1] ? args[1] : "");
     pr->jobs.agent = pr->input.agent = a;
     messages.host = a->name;
     net_init(&a->net, &pr->opt, &agent_net_ops, a);

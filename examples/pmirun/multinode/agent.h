@@ -81,7 +81,5 @@ void agent_tell(struct agent *a);
 void agent_begin_exchange(struct agent *a, struct job *job);
 /* A job without a rank here has begun: takes the frames that came early. */
 void agent_take_early(struct agent *a, uint32_t number);
-/* Handles a message of another agent; false: malformed. */
-bool agent_heard(struct agent *a, uint32_t node, const void *p, size_t n);
 
 #endif

@@ -3,6 +3,7 @@
 #include "channel.h"
 
 #include "../local/bytes.h"
+#include "../local/util.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,10 +30,9 @@ _Static_assert(STREAM_TAG_BYTES == CHANNEL_TAG_BYTES &&
 
 /* ---- bytes that wait ---- */
 
-static int bytes_reserve(struct channel_bytes *b, size_t n)
+static void bytes_reserve(struct channel_bytes *b, size_t n)
 {
     size_t cap = b->cap ? b->cap : 4096;
-    uint8_t *p;
 
     if (b->head > b->len / 2 && b->len + n > b->cap) { /* else it would move the same bytes often */
         memmove(b->p, b->p + b->head, b->len - b->head);
@@ -40,26 +40,19 @@ static int bytes_reserve(struct channel_bytes *b, size_t n)
         b->head = 0;
     }
     if (b->len + n <= b->cap)
-        return 0;
+        return;
     while (cap < b->len + n)
         cap *= 2;
-    p = realloc(b->p, cap);
-    if (!p)
-        return -ENOMEM;
-    b->p = p;
+    b->p = xrealloc(b->p, cap);
     b->cap = cap;
-    return 0;
 }
 
-static int bytes_append(struct channel_bytes *b, const void *p, size_t n)
+static void bytes_append(struct channel_bytes *b, const void *p, size_t n)
 {
-    int rc = bytes_reserve(b, n);
-
-    if (rc == 0 && n) {
+    bytes_reserve(b, n);
+    if (n)
         memcpy(b->p + b->len, p, n);
-        b->len += n;
-    }
-    return rc;
+    b->len += n;
 }
 
 static void bytes_release(struct channel_bytes *b)
@@ -93,25 +86,23 @@ int channel_start(void (*misuse)(void))
     return sodium_init() < 0 ? -EIO : 0;
 }
 
-int channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer)
+void channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer)
 {
     uint8_t *h = c->shake;
 
     memset(c, 0, sizeof(*c));
-    if (sodium_init() < 0)
-        return -EIO;
     c->self = self;
     c->dials = dials;
     c->peer = peer;
     if (!dials)
-        return 0;
+        return;
     memcpy(h, "FPNL", 4);
     h[4] = VERSION;
     memcpy(h + 8, self->job, CHANNEL_JOB_BYTES);
     bytes_put_u32(h + 24, self->id);
     bytes_put_u32(h + 28, peer);
     crypto_kx_keypair(h + HELLO_KEY_AT, c->key);
-    return bytes_append(&c->out, h, CHANNEL_HELLO_BYTES);
+    bytes_append(&c->out, h, CHANNEL_HELLO_BYTES);
 }
 
 void channel_fini(struct channel *c)
@@ -208,7 +199,7 @@ static int on_hello(struct channel *c)
     if (rc == 0) {
         make_proof(c, tx, a + PROOF_AT);
         memcpy(c->key, rx, sizeof(rx)); /* for the dialler's proof */
-        rc = bytes_append(&c->out, a, CHANNEL_ANSWER_BYTES);
+        bytes_append(&c->out, a, CHANNEL_ANSWER_BYTES);
     }
     sodium_memzero(rx, sizeof(rx));
     sodium_memzero(tx, sizeof(tx));
@@ -229,7 +220,7 @@ static int on_shake_answer(struct channel *c)
         rc = verify_proof(c, rx, a + PROOF_AT);
     if (rc == 0) {
         make_proof(c, tx, proof);
-        rc = bytes_append(&c->out, proof, sizeof(proof));
+        bytes_append(&c->out, proof, sizeof(proof));
     }
     sodium_memzero(rx, sizeof(rx));
     sodium_memzero(tx, sizeof(tx));
@@ -244,7 +235,30 @@ static int on_proof(struct channel *c)
     return rc;
 }
 
-static int flush_unsent(struct channel *c);
+static void seal_frame(struct channel *c, const uint8_t *p, size_t n)
+{
+    uint8_t *frame;
+
+    bytes_reserve(&c->out, CHANNEL_FRAME_BYTES + n);
+    frame = c->out.p + c->out.len;
+    bytes_put_u32(frame, (uint32_t)n);
+    bytes_put_u64(frame + 4, c->out_seq++);
+    crypto_secretstream_xchacha20poly1305_push((void *)c->out_stream, frame + CHANNEL_HEAD_BYTES,
+                                               NULL, p, n, frame, CHANNEL_HEAD_BYTES, 0);
+    c->out.len += CHANNEL_FRAME_BYTES + n;
+}
+
+/* The frames that waited for the handshake. */
+static void flush_unsent(struct channel *c)
+{
+    while (c->unsent.head < c->unsent.len) {
+        const uint8_t *p = c->unsent.p + c->unsent.head;
+        const size_t n = bytes_get_u32(p);
+
+        seal_frame(c, p + 4, n);
+        bytes_consume(&c->unsent, 4 + n);
+    }
+}
 
 /* Takes the bytes of the handshake; returns how many, or an error. */
 static ssize_t shake_hands(struct channel *c, const uint8_t *p, size_t n,
@@ -269,63 +283,30 @@ static ssize_t shake_hands(struct channel *c, const uint8_t *p, size_t n,
     rc = awaited[c->dials][c->step++].act(c);
     if (rc == 0 && (c->dials || c->step == 2)) {
         c->state = CHANNEL_OPEN;
-        rc = ops->opened(ctx, c) ? flush_unsent(c) : channel_fail(c, "not welcome");
+        flush_unsent(c); /* before what opened() sends */
+        rc = ops->opened(ctx, c) ? 0 : channel_fail(c, "not welcome");
     }
     return rc ? rc : (ssize_t)some;
 }
 
 /* ---- frames ---- */
 
-static int seal_frame(struct channel *c, const uint8_t *p, size_t n)
-{
-    uint8_t *frame;
-
-    if (bytes_reserve(&c->out, CHANNEL_FRAME_BYTES + n) != 0)
-        return -ENOMEM;
-    frame = c->out.p + c->out.len;
-    bytes_put_u32(frame, (uint32_t)n);
-    bytes_put_u64(frame + 4, c->out_seq++);
-    crypto_secretstream_xchacha20poly1305_push((void *)c->out_stream, frame + CHANNEL_HEAD_BYTES,
-                                               NULL, p, n, frame, CHANNEL_HEAD_BYTES, 0);
-    c->out.len += CHANNEL_FRAME_BYTES + n;
-    return 0;
-}
-
-static int flush_unsent(struct channel *c)
-{
-    while (c->unsent.head < c->unsent.len) {
-        const uint8_t *p = c->unsent.p + c->unsent.head;
-        size_t n = bytes_get_u32(p);
-
-        if (seal_frame(c, p + 4, n) != 0) {
-            channel_fail(c, "out of memory");
-            return -ENOMEM;
-        }
-        bytes_consume(&c->unsent, 4 + n);
-    }
-    return 0;
-}
-
-int channel_send(struct channel *c, const struct iovec *iov, int n)
+int channel_send(struct channel *c, const void *p, size_t n)
 {
     uint8_t head[4];
-    size_t len = 0;
 
-    for (int i = 0; i < n; i++)
-        len += iov[i].iov_len;
-    if (len > CHANNEL_MAX_BYTES)
+    if (n > CHANNEL_MAX_BYTES)
         return -EMSGSIZE;
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
-    /* Allocates everything first: a queued frame is never lost for lack of memory. */
-    if (bytes_reserve(&c->unsent, sizeof(head) + len) != 0 ||
-        (c->state == CHANNEL_OPEN && bytes_reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
-        return -ENOMEM;
-    bytes_put_u32(head, (uint32_t)len);
+    if (c->state == CHANNEL_OPEN) {
+        seal_frame(c, p, n);
+        return 0;
+    }
+    bytes_put_u32(head, (uint32_t)n);
     bytes_append(&c->unsent, head, sizeof(head));
-    for (int i = 0; i < n; i++)
-        bytes_append(&c->unsent, iov[i].iov_base, iov[i].iov_len);
-    return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
+    bytes_append(&c->unsent, p, n);
+    return 0;
 }
 
 /* Handles the complete frame at p. 0, or the channel FAILED. */
@@ -342,10 +323,7 @@ static int take_frame(struct channel *c, const uint8_t *p, size_t len,
     }
     if (seq > c->in_seq)
         return channel_fail(c, "a frame was lost on its way");
-    if (bytes_reserve(&c->unsealed, len + 1) != 0) {
-        channel_fail(c, "out of memory");
-        return -ENOMEM;
-    }
+    bytes_reserve(&c->unsealed, len + 1);
     if (crypto_secretstream_xchacha20poly1305_pull((void *)c->in_stream, c->unsealed.p, NULL, NULL,
                                                    p + CHANNEL_HEAD_BYTES, len + STREAM_TAG_BYTES,
                                                    p, CHANNEL_HEAD_BYTES) != 0)
@@ -391,10 +369,7 @@ int channel_input(struct channel *c, const void *data, size_t n, const struct ch
         return -EPROTO;
     if (n == 0)
         return 0;
-    if (bytes_append(&c->in, p, n) != 0) {
-        channel_fail(c, "out of memory");
-        return -ENOMEM;
-    }
+    bytes_append(&c->in, p, n);
     return take_frames(c, ops, ctx);
 }
 

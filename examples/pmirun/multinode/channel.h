@@ -12,7 +12,8 @@
  *   - a frame that was altered, or behind one that is missing, makes the channel FAILED;
  *   - so does a frame of more than CHANNEL_MAX_BYTES.
  *
- * An unauthenticated peer costs at most 5 KiB of memory. MT-Safe on distinct objects.
+ * An unauthenticated peer costs at most 5 KiB of memory; it comes from xrealloc(). MT-Safe on
+ * distinct objects.
  */
 #ifndef PMIRUN_CHANNEL_H
 #define PMIRUN_CHANNEL_H
@@ -20,7 +21,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #define CHANNEL_SECRET_BYTES 32u
 #define CHANNEL_JOB_BYTES    16u
@@ -66,7 +66,7 @@ struct channel {
     const char *why; /* FAILED: the cause, in words */
     struct channel_bytes in, out;
     struct channel_bytes unsealed; /* the frame that is being delivered */
-    struct channel_bytes unsent;   /* frames on their way into `out`: lengths and payloads */
+    struct channel_bytes unsent;   /* frames until the channel is OPEN: lengths and payloads */
 };
 
 struct channel_ops {
@@ -83,14 +83,14 @@ struct channel_ops {
  * -ENOTSUP (built without libsodium). */
 int channel_start(void (*misuse)(void));
 /* `self` stays the caller's and outlives the channel. peer: the id that it dials; CHANNEL_NOBODY
- * for one that was accepted. 0, -ENOMEM, -EIO (no random numbers). */
-int channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer);
+ * for one that was accepted. */
+void channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer);
 void channel_fini(struct channel *c);
-/* 0, or -EPROTO when the channel FAILED, -ENOMEM. Input after a failure is ignored. */
+/* 0, or -EPROTO when the channel FAILED. Input after a failure is ignored. */
 int channel_input(struct channel *c, const void *data, size_t n, const struct channel_ops *ops,
                   void *ctx);
-/* A frame of n pieces; queued until the channel is OPEN. 0, -EMSGSIZE, -ENOMEM, -EPIPE (FAILED). */
-int channel_send(struct channel *c, const struct iovec *iov, int n);
+/* A frame; queued until the channel is OPEN. 0, -EMSGSIZE, -EPIPE (FAILED). */
+int channel_send(struct channel *c, const void *p, size_t n);
 /* Bytes to write, and how many of them were. */
 size_t channel_output(const struct channel *c, const void **data);
 void channel_sent(struct channel *c, size_t n);

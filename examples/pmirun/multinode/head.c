@@ -5,10 +5,8 @@
  */
 #include "head.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../local/host.h"
 #include "../local/input.h"
@@ -17,15 +15,13 @@
 #include "../local/mpi_detect.h"
 #include "../local/rank_end.h"
 #include "../local/role.h"
-#include "../local/spawn.h"
 #include "../local/timeline.h"
 #include "job_message.h"
-#include "names.h"
 #include "step.h"
 
 static struct node *node_of_conn(struct head *h, const struct netconn *nc)
 {
-    return nc->ch.peer < h->jobs->opt->n_nodes ? &h->nodes[nc->ch.peer] : NULL;
+    return nc->ch.peer < h->opt->n_nodes ? &h->nodes[nc->ch.peer] : NULL;
 }
 
 static bool on_agent_opened(void *of, struct netconn *nc)
@@ -71,8 +67,7 @@ static bool on_agent_ready(struct head *h, struct node *node, const struct repor
     if (node->ready || rep->value > 65535)
         return false;
     node->port = rep->value;
-    if ((h->jobs->opt->launch == LAUNCH_SRUN || h->jobs->opt->launch == LAUNCH_STEP) &&
-        rep->text[0]) {
+    if ((h->opt->launch == LAUNCH_SRUN || h->opt->launch == LAUNCH_STEP) && rep->text[0]) {
         free(node->name);
         node->name = xprintf("%s", rep->text);
     }
@@ -80,9 +75,7 @@ static bool on_agent_ready(struct head *h, struct node *node, const struct repor
     return true;
 }
 
-/* A rank of this node; NULL: there is no such. */
-static struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job,
-                                 uint32_t number)
+struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job, uint32_t number)
 {
     const struct job *of = job_by_number(h->jobs, job);
 
@@ -96,7 +89,7 @@ static bool on_started(struct head *h, struct rank *r, uint32_t pid)
         return false;
     r->job->n_launched++;
     rank_started(r, (pid_t)pid);
-    if (h->jobs->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
+    if (h->opt->launch != LAUNCH_STEP) { /* whose output is Slurm's */
         r->out.remote = r->err.remote = true;
         h->output->n_streams += 2;
         if (!output_begin(h->output, r))
@@ -117,17 +110,13 @@ static bool on_launched(struct job *job)
 /* PMIx clients of other nodes may have asked for this event. */
 static void tell_ended(struct head *h, const struct rank *r, const siginfo_t *si)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, MSG_ENDED);
-    report_put(&m, &(struct report){.job = r->job->number,
-                                    .rank = r->number,
-                                    .value = host_end_of(r, si),
-                                    .detail = (uint32_t)si->si_status});
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    report_put(head_msg(h, MSG_ENDED), &(struct report){.job = r->job->number,
+                                                        .rank = r->number,
+                                                        .value = host_end_of(r, si),
+                                                        .detail = (uint32_t)si->si_status});
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         if (i != r->node)
-            nodes_tell(h, &h->nodes[i], &m);
-    msg_free(&m);
+            nodes_tell(h, &h->nodes[i]);
 }
 
 static siginfo_t siginfo_of(const struct report *rep)
@@ -146,7 +135,7 @@ static bool on_exited(struct head *h, struct rank *r, const struct report *rep)
     if (r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
         (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
-    if (r->job->number == 0 && r->number == h->jobs->opt->stdin_rank)
+    if (r->job->number == 0 && r->number == h->opt->stdin_rank)
         input_close(h->input);
     rank_process_ended(r, &si);
     if (r->job->mpi == MPI_PMIX && !h->jobs->stopping)
@@ -172,7 +161,7 @@ static bool on_rank_output(struct head *h, struct node *node, struct msg_in *in)
 /* Its ranks have got bytes of stdin. */
 static void on_took(struct head *h, struct node *node, uint32_t bytes)
 {
-    const struct options *opt = h->jobs->opt;
+    const struct options *opt = h->opt;
     uint64_t least = node->input_took += bytes;
 
     for (uint32_t i = 0; i < opt->n_nodes && opt->stdin_rank == STDIN_ALL; i++)
@@ -194,7 +183,7 @@ static bool on_node_lost(struct head *h, const struct node *by, const struct rep
     const uint32_t other = rep->value;
     char text[256];
 
-    if (other >= h->jobs->opt->n_nodes || other == by->id)
+    if (other >= h->opt->n_nodes || other == by->id)
         return false;
     if (!h->jobs->stopping && !h->ending) {
         snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
@@ -222,20 +211,6 @@ static bool on_rank_stuck(struct head *h, struct job *job, const struct report *
     if (rep->rank >= job->n_ranks)
         return false;
     job_stuck(job, rep->rank, rep->value, rep->detail);
-    return true;
-}
-
-static bool on_spawn_request(struct head *h, struct node *node, struct msg_in *in)
-{
-    const uint64_t token = get_u64(in);
-    const uint32_t job = get_u32(in), number = get_u32(in);
-    struct rank *r = rank_of_node(h, node, job, number);
-
-    if (in->bad || (!r && !job_was(h->jobs, job)))
-        return false;
-    if (r)
-        return head_spawn_asked(h, r, token, in);
-    head_tell_spawned(h, node->id, token, -EINVAL, NULL);
     return true;
 }
 
@@ -348,7 +323,7 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     if (node->link != nc)
         return what == MSG_TRY && on_try(h, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
-        !(what == MSG_RANKS && h->jobs->opt->launch == LAUNCH_STEP))
+        !(what == MSG_RANKS && h->opt->launch == LAUNCH_STEP))
         return false;
     node->heard = true;
     switch (what) {
@@ -356,17 +331,12 @@ static bool on_agent_frame(void *of, struct netconn *nc, const void *p, size_t n
     case MSG_OUTPUT: return on_rank_output(h, node, &in);
     case MSG_NAME: return names_asked(h, node, &in);
     case MSG_TIMES: return timeline_heard(h->jobs->timeline, node->id, &in);
-    case MSG_SPAWN: return on_spawn_request(h, node, &in);
+    case MSG_SPAWN: return head_spawn_asked(h, node, &in);
     case MSG_RANKS: return step_ranks(h, node, &in);
     case MSG_DONE: return on_agent_done(h, node, &in);
     default: return take_report(h, node, what, &in);
     }
 }
 
-/* Messages to agents have limits of their own. */
-static void on_agent_room(void *of, struct netconn *nc)
-{
-}
-
-const struct net_ops head_net_ops = {on_agent_opened, on_agent_frame, on_agent_closed,
-                                     on_agent_room};
+/* Messages to agents have limits of their own: no link is full. */
+const struct net_ops head_net_ops = {on_agent_opened, on_agent_frame, on_agent_closed, NULL};

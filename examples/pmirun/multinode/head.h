@@ -19,6 +19,7 @@
 struct input;
 struct job;
 struct jobs;
+struct options;
 struct output;
 struct rank;
 
@@ -50,7 +51,7 @@ struct starter {
     pid_t pid;
     enum starter_state state;
     bool under_way;                /* it runs, and its agents have not connected */
-    bool here;                     /* its node is this host: it is the agent itself */
+    bool here;                     /* it is the agent itself */
     uint32_t first, n;             /* nodes */
     uint32_t n_tries;              /* so far */
     uint64_t again_ns;             /* when the next is due */
@@ -64,6 +65,7 @@ struct starter {
 
 /* Its ranks are those of all nodes: their agents' messages are the events of the jobs. */
 struct head {
+    const struct options *opt;
     struct jobs *jobs;
     struct output *output;
     struct input *input;
@@ -88,10 +90,13 @@ struct head {
     struct timer end;             /* by then all must have sent MSG_DONE */
     struct timer reap;            /* by then all starters must have ended */
     union node_counters counters; /* sums */
+    struct msg msg;               /* to agents, see head_msg() */
 };
 
 /* head.c */
 extern const struct net_ops head_net_ops;
+/* A rank of this node; NULL: there is no such. */
+struct rank *rank_of_node(struct head *h, const struct node *node, uint32_t job, uint32_t number);
 
 /* starter.c: how agents get to their nodes */
 void starters_init(struct head *h, const char *self); /* self: this program's path */
@@ -104,15 +109,16 @@ bool starters_end(struct head *h);  /* closes their stdin; false: some run */
 void starters_stop(struct head *h); /* those that have brought no agent */
 
 /* nodes.c */
-void nodes_tell(struct head *h, struct node *node, const struct msg *m);
-void nodes_tell_all(struct head *h, const struct msg *m);
+/* Begins a message to agents, which nodes_tell() sends. Nothing that it calls begins another. */
+struct msg *head_msg(struct head *h, enum message what);
+void nodes_tell(struct head *h, struct node *node);
 void nodes_ready(struct head *h, struct node *node);
 void nodes_lost(struct head *h, struct node *node, const char *why);
 void nodes_done(struct head *h, struct node *node);
 
-/* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
-bool head_spawn_asked(struct head *h, struct rank *by, uint64_t token, struct msg_in *in);
-/* The answer. kvsname: of the new job; NULL: there is none. */
-void head_tell_spawned(struct head *h, uint32_t node, uint64_t token, int err, const char *kvsname);
+/* far_requests.c. A node's messages; false: malformed. */
+bool head_spawn_asked(struct head *h, const struct node *node, struct msg_in *in);
+bool names_asked(struct head *h, struct node *node, struct msg_in *in);
+int names_init(struct head *h);
 
 #endif

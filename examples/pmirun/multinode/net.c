@@ -134,62 +134,101 @@ static void set_options(const struct options *opt, int fd)
                    sizeof(options[i].value));
 }
 
-static void listen_later(struct net *net)
-{
-    net->listen_ns =
-        net->opt->node_s > 0 ? loop.now_ns + (uint64_t)(net->opt->node_s * 1e9) / 5 : 0;
-}
-
-static void net_deadlines(void *of);
 static void on_net_event(void *of, struct source *src, uint32_t events);
 
 bool net_shaking(const struct net *net)
 {
     for (const struct netconn *nc = net->conns; nc; nc = nc->next)
-        if (!nc->dead && nc->dialled && nc->deadline_ns)
+        if (!nc->dead && nc->dialled && nc->shaking)
             return true;
     return false;
 }
 
-/* Time to connect, or for the handshake. When it has passed, a fifth of it is added: the other side
- * may have answered while we were stopped or busy, and its answer must be read first. */
+/* The connection breaks; this side has not closed it. */
+static void conn_broken(struct netconn *nc, const char *why)
+{
+    const bool stranger = !nc->dialled && nc->shaking;
+
+    if (nc->dead)
+        return;
+    net_close(nc);
+    if (!stranger) {
+        nc->net->ops->closed(nc->net->of, nc, why);
+    } else if (nc->net->n_complaints < MAX_COMPLAINTS) {
+        log_message("a connection from %s is refused: %s", nc->name, why);
+        if (++nc->net->n_complaints == MAX_COMPLAINTS)
+            log_message("further connections are refused silently");
+    }
+}
+
+static void conn_late(void *of)
+{
+    struct netconn *nc = of;
+
+    conn_broken(nc, nc->connecting ? "no answer" : "it did not identify itself in time");
+}
+
+/* The last fifth of its time: the other side may have answered while we were stopped or busy, and
+ * its answer must be read first. */
+static void conn_extend(void *of)
+{
+    struct netconn *nc = of;
+
+    timer_call(&nc->deadline, loop.now_ns + nc->timeout_ns / 5, conn_late, nc);
+}
+
+/* Time to connect, or for the handshake. */
 static void give_time(struct netconn *nc, uint64_t ns)
 {
     nc->timeout_ns = ns;
-    nc->deadline_ns = loop.now_ns + ns - ns / 5;
-    nc->warned = false;
-    timer_call_sooner(&nc->net->deadline, nc->deadline_ns, net_deadlines, nc->net);
+    timer_call(&nc->deadline, loop.now_ns + ns - ns / 5, conn_extend, nc);
+}
+
+/* Looks for links with bytes that the peer has not acknowledged for too long. */
+static void find_silence(void *of)
+{
+    struct net *net = of;
+    const double most_s = net->opt->node_s > LINK_S ? net->opt->node_s : LINK_S;
+    char why[64];
+
+    snprintf(why, sizeof(why), "it has been silent for %g s", most_s);
+    for (struct netconn *nc = net->conns; nc; nc = nc->next) {
+        struct tcp_info info = {0};
+        socklen_t len = sizeof(info);
+
+        if (nc->dead || nc->shaking ||
+            getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+            continue;
+        if ((info.tcpi_unacked || info.tcpi_probes) && info.tcpi_last_ack_recv > most_s * 1e3)
+            conn_broken(nc, why);
+    }
+    timer_call(&net->listen, loop.now_ns + net_timeout(net) / 5, find_silence, net);
 }
 
 /* Takes fd. */
 static struct netconn *new_conn(struct net *net, int fd, bool dials, uint32_t peer,
                                 const struct sockaddr *sa, socklen_t len, int *err)
 {
-    struct netconn *nc = calloc(1, sizeof(*nc));
+    struct netconn *nc = xzalloc(sizeof(*nc));
     char host[64];
 
-    *err = -ENOMEM;
-    if (nc)
-        *err = channel_init(&nc->ch, &net->self, dials, peer);
-    if (*err == 0) {
-        *err = loop_open(&nc->src, on_net_event, net, fd, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    }
+    nc->net = net;
+    *err = loop_open(&nc->src, on_net_event, net, fd, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
     if (*err) {
-        if (nc)
-            channel_fini(&nc->ch);
         free(nc);
         close(fd);
         return NULL;
     }
-    nc->net = net;
+    channel_init(&nc->ch, &net->self, dials, peer);
     set_options(net->opt, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = dials;
+    nc->shaking = true;
     give_time(nc, net_timeout(net));
-    if (!net->listen_ns)
-        listen_later(net);
+    if (!net->listen.at && net->opt->node_s > 0)
+        find_silence(net);
     nc->next = net->conns;
     net->conns = nc;
     return nc;
@@ -246,8 +285,9 @@ void net_close(struct netconn *nc)
 {
     if (nc->dead)
         return;
-    if (!nc->dialled && nc->deadline_ns)
+    if (!nc->dialled && nc->shaking)
         nc->net->n_strangers--;
+    timer_set(&nc->deadline, 0);
     loop_close(&nc->src);
     nc->dead = nc->net->any_dead = true;
 }
@@ -257,7 +297,7 @@ void net_free_closed(struct net *net)
 {
     struct netconn **p = &net->conns;
 
-    if (!net->any_dead)
+    if (!net || !net->any_dead)
         return;
     net->any_dead = false;
     while (*p) {
@@ -274,48 +314,29 @@ void net_free_closed(struct net *net)
     }
 }
 
-/* The connection breaks; this side has not closed it. */
-static void conn_broken(struct netconn *nc, const char *why)
+static bool on_channel_opened(void *of, struct channel *c)
 {
-    bool stranger = !nc->dialled && nc->deadline_ns;
+    struct netconn *nc = of;
 
-    if (nc->dead)
-        return;
-    net_close(nc);
-    if (!stranger) {
-        nc->net->ops->closed(nc->net->of, nc, why);
-    } else if (nc->net->n_complaints < MAX_COMPLAINTS) {
-        log_message("a connection from %s is refused: %s", nc->name, why);
-        if (++nc->net->n_complaints == MAX_COMPLAINTS)
-            log_message("further connections are refused silently");
-    }
-}
-
-static bool on_channel_opened(void *ctx, struct channel *c)
-{
-    struct net *net = ctx;
-    struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
-
-    if (!net->ops->opened(net->of, nc))
+    if (!nc->net->ops->opened(nc->net->of, nc))
         return false;
     if (!nc->dialled)
-        net->n_strangers--;
-    nc->deadline_ns = 0;
+        nc->net->n_strangers--;
+    nc->shaking = false;
+    timer_set(&nc->deadline, 0);
     return true;
 }
 
-static bool on_channel_frame(void *ctx, struct channel *c, const void *p, size_t n)
+static bool on_channel_frame(void *of, struct channel *c, const void *p, size_t n)
 {
-    const struct net *net = ctx;
-    struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
+    struct netconn *nc = of;
 
-    return nc->dead || net->ops->frame(net->of, nc, p, n);
+    return nc->dead || nc->net->ops->frame(nc->net->of, nc, p, n);
 }
 
-static void on_replayed(void *ctx, struct channel *c, uint64_t number)
+static void on_replayed(void *of, struct channel *c, uint64_t number)
 {
-    const struct netconn *nc =
-        (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
+    const struct netconn *nc = of;
 
     log_message("frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
                 nc->name);
@@ -328,8 +349,8 @@ static void drop_oldest_stranger(struct net *net)
     struct netconn *oldest = NULL;
 
     for (struct netconn *nc = net->conns; nc; nc = nc->next)
-        if (!nc->dead && !nc->dialled && nc->deadline_ns &&
-            (!oldest || nc->deadline_ns <= oldest->deadline_ns))
+        if (!nc->dead && !nc->dialled && nc->shaking &&
+            (!oldest || nc->deadline.at <= oldest->deadline.at))
             oldest = nc;
     if (oldest)
         conn_broken(oldest, "too many unauthenticated connections");
@@ -402,7 +423,7 @@ static void net_conn_flush(struct netconn *nc)
 
 void net_flush(struct net *net)
 {
-    while (net->dirty) {
+    while (net && net->dirty) {
         struct netconn *nc = net->dirty;
 
         net->dirty = nc->next_dirty;
@@ -422,40 +443,28 @@ static void make_dirty(struct netconn *nc)
     net->dirty = nc;
 }
 
-int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
-{
-    struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
-    int rc;
-
-    if (nc->dead)
-        return -EPIPE;
-    rc = channel_send(&nc->ch, iov, n ? 2 : 1);
-    if (rc == 0)
-        make_dirty(nc);
-    return rc;
-}
-
 int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    return net_send2(nc, p, n, NULL, 0);
+    if (nc->dead)
+        return -EPIPE;
+    make_dirty(nc);
+    return channel_send(&nc->ch, p, n);
 }
 
 static void net_conn_read(struct netconn *nc)
 {
     ssize_t n = recv(nc->src.fd, loop.scratch, SCRATCH_BYTES, MSG_DONTWAIT);
-    int rc;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        conn_broken(nc, n < 0             ? strerror(errno)
-                        : nc->deadline_ns ? "it left before it identified itself"
-                                          : "it closed the connection");
+        conn_broken(nc, n < 0         ? strerror(errno)
+                        : nc->shaking ? "it left before it identified itself"
+                                      : "it closed the connection");
         return;
     }
-    rc = channel_input(&nc->ch, loop.scratch, (size_t)n, &channel_ops, nc->net);
-    if (rc)
-        conn_broken(nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
+    if (channel_input(&nc->ch, loop.scratch, (size_t)n, &channel_ops, nc) != 0)
+        conn_broken(nc, nc->ch.why);
     else
         make_dirty(nc);
 }
@@ -485,48 +494,4 @@ static void on_net_event(void *of, struct source *src, uint32_t events)
     }
     if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         net_conn_read(nc);
-}
-
-/* Finds links with bytes that the peer has not acknowledged for too long. */
-static void find_silence(struct net *net)
-{
-    const double most_s = net->opt->node_s > LINK_S ? net->opt->node_s : LINK_S;
-    char why[64];
-
-    snprintf(why, sizeof(why), "it has been silent for %g s", most_s);
-    for (struct netconn *nc = net->conns; nc; nc = nc->next) {
-        struct tcp_info info = {0};
-        socklen_t len = sizeof(info);
-
-        if (nc->dead || nc->deadline_ns ||
-            getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-            continue;
-        if ((info.tcpi_unacked || info.tcpi_probes) && info.tcpi_last_ack_recv > most_s * 1e3)
-            conn_broken(nc, why);
-    }
-}
-
-static void net_deadlines(void *of)
-{
-    struct net *net = of;
-
-    if (net->listen_ns && loop.now_ns >= net->listen_ns) {
-        find_silence(net);
-        listen_later(net);
-    }
-    timer_call_sooner(&net->deadline, net->listen_ns, net_deadlines, net);
-    for (struct netconn *nc = net->conns; nc; nc = nc->next) {
-        if (nc->dead || !nc->deadline_ns)
-            continue;
-        if (loop.now_ns >= nc->deadline_ns && nc->warned) {
-            conn_broken(nc, nc->connecting ? "no answer" : "it did not identify itself in time");
-            continue;
-        }
-        if (loop.now_ns >= nc->deadline_ns) {
-            nc->deadline_ns = loop.now_ns + nc->timeout_ns / 5;
-            nc->warned = true;
-        }
-        timer_call_sooner(&net->deadline, nc->deadline_ns, net_deadlines, net);
-    }
-    net_free_closed(net);
 }

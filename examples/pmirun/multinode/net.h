@@ -32,11 +32,11 @@ struct netconn {
     struct net *net;
     struct channel ch;
     bool dialled, connecting, dirty, dead;
-    bool full;            /* net_full() said so, and ops->room() follows */
-    bool warned;          /* its deadline has passed once */
-    uint64_t timeout_ns;  /* what it was given */
-    uint64_t deadline_ns; /* the handshake must be over by then; 0: it is */
-    char name[80];        /* the other end's address, in words */
+    bool shaking;          /* the handshake is not over */
+    bool full;             /* net_full() said so, and ops->room() follows */
+    uint64_t timeout_ns;   /* what it was given for that */
+    struct timer deadline; /* for that */
+    char name[80];         /* the other end's address, in words */
     struct netconn *next, *next_dirty;
 };
 
@@ -46,7 +46,7 @@ struct net_ops {
     bool (*frame)(void *of, struct netconn *nc, const void *p, size_t n);
     void (*closed)(void *of, struct netconn *nc,
                    const char *why); /* one that was open, or dialled. Not after net_close() */
-    void (*room)(void *of, struct netconn *nc); /* it is not full any more */
+    void (*room)(void *of, struct netconn *nc); /* net_full() was true, and is no more */
 };
 
 struct net {
@@ -56,8 +56,7 @@ struct net {
     void *of; /* handed to them: the head or the agent */
     struct source listener;
     struct netconn *conns, *dirty;
-    struct timer deadline; /* when to look at handshakes or for silence */
-    uint64_t listen_ns;    /* when to look for silence, 0: never */
+    struct timer listen; /* when to look for silence */
     uint32_t n_strangers, n_complaints;
     bool any_dead;
 };
@@ -71,7 +70,6 @@ int net_listen(struct net *net, const char *address, uint16_t *port);
 struct netconn *net_dial(struct net *net, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err);
 int net_send(struct netconn *nc, const void *p, size_t n);
-int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n);
 void net_close(struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
@@ -83,6 +81,7 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 /* This machine's addresses, numeric, blanks between them, the loopback's last. */
 char *net_own_addresses(void);
 
+/* Of one node, NULL: no-ops. */
 void net_flush(struct net *net);
 void net_free_closed(struct net *net);
 

@@ -4,24 +4,16 @@
 #include "head.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../local/job_end.h"
 #include "../local/pmirun.h"
 #include "agent.h"
 #include "job_message.h"
-#include "names.h"
 #include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
@@ -33,8 +25,6 @@
 /* questions without an answer; --node-timeout has one interval more */
 #define ASKS 4u
 
-extern char **environ;
-
 const char *head_node_name(const struct head *h, uint32_t node)
 {
     return h->nodes[node].name;
@@ -42,66 +32,65 @@ const char *head_node_name(const struct head *h, uint32_t node)
 
 /* ---- orders to agents ---- */
 
-void nodes_tell(struct head *h, struct node *node, const struct msg *m)
+struct msg *head_msg(struct head *h, enum message what)
 {
-    int rc = node->link ? net_send(node->link, m->p, m->len) : 0; /* its loss is reported already */
+    msg_begin(&h->msg, what);
+    return &h->msg;
+}
+
+void nodes_tell(struct head *h, struct node *node)
+{
+    /* without a link, its loss is reported already */
+    int rc = node->link ? net_send(node->link, h->msg.p, h->msg.len) : 0;
 
     if (rc && rc != -EPIPE)
         nodes_lost(h, node, strerror(-rc));
 }
 
-void nodes_tell_all(struct head *h, const struct msg *m)
+static void nodes_tell_all(struct head *h)
 {
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
-        nodes_tell(h, &h->nodes[i], m);
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
+        nodes_tell(h, &h->nodes[i]);
 }
 
 void head_order(struct head *h, enum message what, uint32_t number)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, what);
-    msg_u32(&m, number);
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    msg_u32(head_msg(h, what), number);
+    nodes_tell_all(h);
 }
 
 void head_give_room(struct head *h, bool is_err)
 {
     const uint32_t which = is_err;
-    struct msg m = {0};
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
+        struct msg *m;
 
         if (node->owed[which] < OWED_MIN)
             continue;
-        msg_begin(&m, MSG_ROOM);
-        msg_u32(&m, which + 1);
-        msg_u32(&m, node->owed[which]);
+        m = head_msg(h, MSG_ROOM);
+        msg_u32(m, which + 1);
+        msg_u32(m, node->owed[which]);
         node->owed[which] = 0;
-        nodes_tell(h, node, &m);
+        nodes_tell(h, node);
     }
-    msg_free(&m);
 }
 
 bool head_send_input(struct head *h, const char *p, size_t n)
 {
-    const uint32_t rank = h->jobs->opt->stdin_rank;
-    struct msg m = {0};
+    const uint32_t rank = h->opt->stdin_rank;
     bool any = false;
 
-    msg_begin(&m, MSG_INPUT);
-    msg_text(&m, p, n);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    msg_text(head_msg(h, MSG_INPUT), p, n);
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         if (!node->link || (rank != STDIN_ALL && h->jobs->first->ranks[rank].node != i))
             continue;
-        nodes_tell(h, node, &m);
+        nodes_tell(h, node);
         any = true;
     }
-    msg_free(&m);
     return any;
 }
 
@@ -111,7 +100,7 @@ bool head_send_input(struct head *h, const char *p, size_t n)
  * node of ours. */
 static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **to)
 {
-    const uint32_t all = h->jobs->opt->n_nodes;
+    const uint32_t all = h->opt->n_nodes;
     uint32_t n = 0, i, *nodes;
     char *list, *save = NULL;
 
@@ -135,43 +124,36 @@ static uint32_t named_nodes(const struct head *h, const char *hosts, uint32_t **
     return n;
 }
 
-/* Ranks fill the slots of the first node, then of the next. Cyclic: each node with free slots gets
- * one rank at a time. After the last node it begins again. */
-static void place_by_slots(const struct options *opt, uint32_t n, uint32_t *node_of)
+/* How many ranks a node gets before the ranks begin again at the first: of the command line's job
+ * its slots, if there are such; else its share. The first ones get the remainder. */
+static uint32_t node_share(const struct head *h, uint32_t i, uint32_t n, uint32_t n_nodes)
 {
-    uint32_t *left = xrealloc(NULL, opt->n_nodes * sizeof(*left)), k = 0;
+    uint32_t slots = 0;
 
-    while (k < n) {
-        bool more = true;
-
-        for (uint32_t i = 0; i < opt->n_nodes; i++)
-            left[i] = opt->n_hosts ? opt->slots[i] : opt->per_host;
-        while (more && k < n) {
-            more = false;
-            for (uint32_t i = 0; i < opt->n_nodes && k < n; i++)
-                while (left[i] && k < n) {
-                    node_of[k++] = i;
-                    left[i]--;
-                    more = true;
-                    if (opt->cyclic)
-                        break;
-                }
-        }
-    }
-    free(left);
+    if (!h->jobs->first)
+        slots = h->opt->given.n_hosts ? h->opt->given.slots[i] : h->opt->per_host;
+    return slots ? slots : n / n_nodes + (i < n % n_nodes);
 }
 
 bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint32_t *node_of)
 {
     uint32_t *nodes, n_nodes = named_nodes(h, hosts, &nodes);
+    uint32_t *left = xrealloc(NULL, n_nodes * sizeof(*left));
+    uint64_t n_left = 0;
 
-    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
-         i++) { /* the first ones get the remainder */
-        uint32_t here = n / n_nodes + (i < n % n_nodes);
-
-        for (uint32_t j = 0; j < here; j++)
-            node_of[h->jobs->opt->cyclic ? j * n_nodes + i : k++] = nodes[i];
+    for (uint32_t i = 0, k = 0; n_nodes && k < n; i = (i + 1) % n_nodes) {
+        if (n_left == 0) {
+            for (i = 0; i < n_nodes; i++)
+                n_left += left[i] = node_share(h, i, n, n_nodes);
+            i = 0;
+        }
+        for (bool more = true; more && left[i] && k < n; more = !h->opt->cyclic) {
+            node_of[k++] = nodes[i];
+            left[i]--;
+            n_left--;
+        }
     }
+    free(left);
     free(nodes);
     return n_nodes > 0;
 }
@@ -181,25 +163,23 @@ bool head_place_ranks(const struct head *h, uint32_t n, const char *hosts, uint3
 static bool job_is_for_all(const struct head *h, const struct job *job)
 {
     return job->mpi == MPI_PMIX ||
-           (job->number == 0 && h->jobs->opt->mpi != MPI_PMI && h->jobs->opt->mpi != MPI_OPENMPI);
+           (job->number == 0 && h->opt->mpi != MPI_PMI && h->opt->mpi != MPI_OPENMPI);
 }
 
 void head_launch_job(struct head *h, struct job *job, const struct msg_in *preputs)
 {
-    const uint32_t n_nodes = h->jobs->opt->n_nodes;
+    const uint32_t n_nodes = h->opt->n_nodes;
     bool *has;
-    struct msg m = {0};
-    struct msg_fields f = {.out = &m};
+    struct msg *m = head_msg(h, MSG_JOB);
+    struct msg_fields f = {.out = m};
 
-    msg_begin(&m, MSG_JOB);
     job_fields(&f, job, n_nodes);
     if (preputs)
-        msg_bytes(&m, preputs->p, preputs->left);
+        msg_bytes(m, preputs->p, preputs->left);
     else
-        msg_u32(&m, 0);
-    if (job->spawned && !spawn_fits(&m)) {
+        msg_u32(m, 0);
+    if (job->spawned && !spawn_fits(m)) {
         job_spawn_failed(job, -EMSGSIZE);
-        msg_free(&m);
         return;
     }
     has = xrealloc(NULL, n_nodes * sizeof(*has));
@@ -212,9 +192,8 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
     }
     for (uint32_t i = 0; i < n_nodes; i++)
         if (has[i] || job_is_for_all(h, job))
-            nodes_tell(h, &h->nodes[i], &m);
+            nodes_tell(h, &h->nodes[i]);
     free(has);
-    msg_free(&m);
 }
 
 /* ---- the beginning ---- */
@@ -223,11 +202,10 @@ void head_launch_job(struct head *h, struct job *job, const struct msg_in *prepu
 static void lose_silent(void *of)
 {
     struct head *h = of;
-    char *how = xprintf("no answer within %g s", h->jobs->opt->start_s + h->jobs->opt->wait_s),
-         *why;
+    char *how = xprintf("no answer within %g s", h->opt->start_s + h->opt->wait_s), *why;
     uint32_t n = 0, first = 0;
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         if (h->nodes[i].ready)
             continue;
         if (n++ == 0)
@@ -239,7 +217,7 @@ static void lose_silent(void *of)
         how = xappend(how, " and %u more", n - 1 - NAMED);
     why = starters_silent(h, first, how);
     free(how);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++)
         if (!h->nodes[i].ready)
             nodes_lost(h, &h->nodes[i], why);
     free(why);
@@ -278,26 +256,25 @@ static void start_head(struct head *h)
     if (!cwd)
         die(STATUS_NOEXEC, "cannot find the working directory for the nodes: %s", strerror(errno));
     free(cwd);
-    check_limit(h->jobs->opt);
-    net_init(&h->net, h->jobs->opt, &head_net_ops, h);
+    check_limit(h->opt);
+    net_init(&h->net, h->opt, &head_net_ops, h);
     random_bytes(h->net.self.secret, CHANNEL_SECRET_BYTES);
     random_bytes(h->net.self.job, CHANNEL_JOB_BYTES);
     h->net.self.id = CHANNEL_HEAD;
-    rc = net_listen(&h->net, h->jobs->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
+    rc = net_listen(&h->net, h->opt->launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
         die(STATUS_RESOURCES, "cannot listen: %s", strerror(-rc));
-    h->nodes = xrealloc(NULL, h->jobs->opt->n_nodes * sizeof(*h->nodes));
-    memset(h->nodes, 0, h->jobs->opt->n_nodes * sizeof(*h->nodes));
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    h->nodes = xrealloc(NULL, h->opt->n_nodes * sizeof(*h->nodes));
+    memset(h->nodes, 0, h->opt->n_nodes * sizeof(*h->nodes));
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         h->nodes[i].id = i;
-        h->nodes[i].name = h->jobs->opt->n_hosts && h->jobs->opt->launch != LAUNCH_SRUN
-                               ? xprintf("%s", h->jobs->opt->hosts[i])
+        h->nodes[i].name = h->opt->given.n_hosts && h->opt->launch != LAUNCH_SRUN
+                               ? xprintf("%s", h->opt->given.hosts[i])
                                : xprintf("node%u", i);
     }
     timer_call(&h->start,
-               loop.now_ns +
-                   (uint64_t)((h->jobs->opt->start_s > 0 ? h->jobs->opt->start_s : NEVER_S) * 1e9) +
-                   (uint64_t)(h->jobs->opt->wait_s * 1e9),
+               loop.now_ns + (uint64_t)((h->opt->start_s > 0 ? h->opt->start_s : NEVER_S) * 1e9) +
+                   (uint64_t)(h->opt->wait_s * 1e9),
                lose_silent, h);
     starters_init(h, self);
 }
@@ -315,10 +292,9 @@ static bool is_of_node(const char *var)
 
 static void tell_setup(struct head *h)
 {
-    struct options opt = *h->jobs->opt;
+    struct options opt = *h->opt;
     struct setup setup = {.opt = &opt, .timeline = h->jobs->timeline->on, .cwd = getcwd(NULL, 0)};
-    struct msg m = {0};
-    struct msg_fields f = {.out = &m};
+    struct msg_fields f = {.out = head_msg(h, MSG_SETUP)};
     uint32_t n = 0;
 
     while (environ[n])
@@ -328,11 +304,9 @@ static void tell_setup(struct head *h)
         if (!is_of_node(*e))
             setup.vars[setup.n_vars++] = *e;
     opt.one_host = opt.launch == LAUNCH_FORK;
-    msg_begin(&m, MSG_SETUP);
     setup_fields(&f, &setup);
-    timeline_asked(h->jobs->timeline, h->jobs->opt->n_nodes);
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    timeline_asked(h->jobs->timeline, h->opt->n_nodes);
+    nodes_tell_all(h);
     free(setup.vars);
     free(setup.cwd);
 }
@@ -341,16 +315,14 @@ static void tell_setup(struct head *h)
 static void tell_peers(struct head *h)
 {
     const struct node *nodes = h->nodes;
-    struct msg m = {0};
+    struct msg *m = head_msg(h, MSG_PEERS);
 
-    msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, h->jobs->opt->n_nodes);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
-        msg_string(&m, nodes[i].address);
-        msg_u32(&m, nodes[i].port);
+    msg_u32(m, h->opt->n_nodes);
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
+        msg_string(m, nodes[i].address);
+        msg_u32(m, nodes[i].port);
     }
-    nodes_tell_all(h, &m);
-    msg_free(&m);
+    nodes_tell_all(h);
 }
 
 /*
@@ -362,9 +334,9 @@ static void ask_all(void *of);
 
 static void ask_later(struct head *h)
 {
-    if (h->jobs->opt->node_s > 0)
-        timer_call(&h->ask, loop.now_ns + (uint64_t)(h->jobs->opt->node_s * 1e9) / (ASKS + 1),
-                   ask_all, h);
+    if (h->opt->node_s > 0)
+        timer_call(&h->ask, loop.now_ns + (uint64_t)(h->opt->node_s * 1e9) / (ASKS + 1), ask_all,
+                   h);
 }
 
 static void ask_all(void *of)
@@ -376,12 +348,12 @@ static void ask_all(void *of)
         return;
     ask_later(h);
 
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         struct node *node = &h->nodes[i];
 
         node->n_unanswered = node->heard ? 0 : node->n_unanswered + 1;
         node->heard = false;
-        snprintf(why, sizeof(why), "it has been silent for %g s", h->jobs->opt->node_s);
+        snprintf(why, sizeof(why), "it has been silent for %g s", h->opt->node_s);
         if (node->link && node->n_unanswered >= ASKS)
             nodes_lost(h, node, why);
     }
@@ -393,19 +365,19 @@ void nodes_ready(struct head *h, struct node *node)
     node->ready = true;
     timeline_node(h->jobs->timeline, node->id, TIMELINE_READY);
     log_verbose("node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
-    if (++h->n_ready < h->jobs->opt->n_nodes || h->jobs->stopping)
+    if (++h->n_ready < h->opt->n_nodes || h->jobs->stopping)
         return;
     timer_set(&h->start, 0);
     ask_later(h);
     tell_setup(h);
     tell_peers(h);
-    if (h->jobs->opt->launch == LAUNCH_STEP && !step_is_whole(h)) {
+    if (h->opt->launch == LAUNCH_STEP && !step_is_whole(h)) {
         job_stop(h->jobs, STATUS_NODE);
         return;
     }
     h->jobs->at.launch_begin = loop.now_ns - loop.start_ns;
     head_launch_job(h, h->jobs->first, NULL);
-    if (h->jobs->opt->stdin_rank != STDIN_NONE)
+    if (h->opt->stdin_rank != STDIN_NONE)
         input_start(h->input);
 }
 
@@ -500,7 +472,7 @@ static bool head_may_end(struct head *h)
         begin_end(h);
     }
     settle_end(h);
-    for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++) {
+    for (uint32_t i = 0; i < h->opt->n_nodes; i++) {
         if (h->nodes[i].link && timer_passed(&h->end))
             nodes_lost(h, &h->nodes[i], "it does not end");
         waits = waits || h->nodes[i].link;
@@ -518,7 +490,7 @@ static void head_progress(struct head *h)
     starters_more(h);
     if (h->jobs->stopping && h->jobs->n_live && !h->ending && h->jobs->drain.at &&
         loop.now_ns >= h->jobs->drain.at + HUNG_NS)
-        for (uint32_t i = 0; i < h->jobs->opt->n_nodes; i++)
+        for (uint32_t i = 0; i < h->opt->n_nodes; i++)
             nodes_lost(h, &h->nodes[i], "its ranks do not end");
 }
 
@@ -544,14 +516,12 @@ void nodes_progress(const struct jobs *jobs)
 
 void nodes_flush(const struct jobs *jobs)
 {
-    if (net_of(jobs))
-        net_flush(net_of(jobs));
+    net_flush(net_of(jobs));
 }
 
 void nodes_free_closed(const struct jobs *jobs)
 {
-    if (net_of(jobs))
-        net_free_closed(net_of(jobs));
+    net_free_closed(net_of(jobs));
 }
 
 bool nodes_may_end(const struct jobs *jobs)
@@ -580,6 +550,7 @@ void head_set_up(struct pmirun *pr)
     uint32_t *node_of;
     int err;
 
+    h->opt = &pr->opt;
     h->jobs = &pr->jobs;
     h->output = &pr->output;
     h->input = &pr->input;
@@ -588,10 +559,7 @@ void head_set_up(struct pmirun *pr)
     (void)open_standard(); /* a failure comes again below */
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
-    if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
-        place_by_slots(&pr->opt, pr->opt.n_procs, node_of);
-    else
-        head_place_ranks(h, pr->opt.n_procs, NULL, node_of);
+    head_place_ranks(h, pr->opt.n_procs, NULL, node_of);
     job_create_first(&pr->jobs, node_of);
     err = names_init(h);
     if (err)

@@ -4,7 +4,6 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +21,6 @@
 #include "../local/rank_end.h"
 #include "../local/role.h"
 #include "../local/program.h"
-#include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/timeline.h"
 #include "job_message.h"

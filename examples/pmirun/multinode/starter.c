@@ -40,8 +40,6 @@
 #define FULL_NS    (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
 #define LAST_READS 16              /* pieces of SCRATCH_BYTES that it has left in its pipe */
 
-extern char **environ;
-
 /* Its name in messages. */
 static const char *starter_program(const struct options *opt, const struct starter *s)
 {
@@ -57,7 +55,7 @@ static char **srun_argv(const struct head *h, const struct starter *s)
     char **v = xrealloc(NULL, 16 * sizeof(*v)), *hosts;
     size_t n = 0;
 
-    v[n++] = xprintf("%s", starter_program(h->jobs->opt, s));
+    v[n++] = xprintf("%s", starter_program(h->opt, s));
     v[n++] = xprintf("--nodes=%u", s->n);
     v[n++] = xprintf("--ntasks=%u", s->n);
     v[n++] = xprintf("--ntasks-per-node=1");
@@ -66,10 +64,10 @@ static char **srun_argv(const struct head *h, const struct starter *s)
     v[n++] = xprintf("--unbuffered");
     v[n++] = xprintf("--kill-on-bad-exit=0");
     /* A whole allocation needs no names; they may take more bytes than an argument can hold. */
-    if (h->jobs->opt->n_hosts && !(h->jobs->opt->allocation && s->n == h->jobs->opt->n_hosts)) {
+    if (h->opt->given.n_hosts && !(h->opt->given.variable && s->n == h->opt->given.n_hosts)) {
         hosts = NULL;
         for (uint32_t i = 0; i < s->n; i++)
-            hosts = xappend(hosts, "%s%s", i ? "," : "", h->jobs->opt->hosts[i]);
+            hosts = xappend(hosts, "%s%s", i ? "," : "", h->opt->given.hosts[i]);
         v[n++] = xprintf("--nodelist=%s", hosts);
         free(hosts);
     }
@@ -85,9 +83,9 @@ static char **starter_argv(const struct head *h, const struct starter *s)
     static char *command[] = {NULL};
     static const struct template itself = {.words = command, .n_words = 1};
 
-    if (h->jobs->opt->launch == LAUNCH_SRUN)
+    if (h->opt->launch == LAUNCH_SRUN)
         return srun_argv(h, s);
-    return template_argv(s->here ? &itself : h->jobs->opt->template, head_node_name(h, s->first),
+    return template_argv(s->here ? &itself : h->opt->template, head_node_name(h, s->first),
                          h->self);
 }
 
@@ -143,18 +141,17 @@ static void print_hex(char *to, const uint8_t *bytes, size_t n)
 static char *boot_lines(const struct head *h, const char *node, uint32_t try)
 {
     const struct channel_self *self = &h->net.self;
-    char *addresses =
-             h->jobs->opt->launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
+    char *addresses = h->opt->launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
 
     print_hex(secret, self->secret, CHANNEL_SECRET_BYTES);
     print_hex(job, self->job, CHANNEL_JOB_BYTES);
-    text = xprintf("pmirun-agent " BOOT_VERSION
-                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
-                   "%s\nend\n",
-                   job, secret, node, try, h->jobs->opt->n_nodes, h->jobs->opt->node_s * 1e3,
-                   h->port, addresses);
+    text =
+        xprintf("pmirun-agent " BOOT_VERSION
+                "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
+                "%s\nend\n",
+                job, secret, node, try, h->opt->n_nodes, h->opt->node_s * 1e3, h->port, addresses);
     explicit_bzero(secret, sizeof(secret));
     free(addresses);
     return text;
@@ -165,7 +162,7 @@ static void write_bootstrap(struct head *h, struct starter *s)
     char node[16], why[160], *text;
     size_t n;
 
-    if (h->jobs->opt->launch == LAUNCH_SRUN)
+    if (h->opt->launch == LAUNCH_SRUN)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
@@ -245,7 +242,7 @@ static void find_advice(const char *self, struct starter *s)
 /* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct head *h, struct starter *s)
 {
-    const char *who = s->n > 1 ? starter_program(h->jobs->opt, s) : head_node_name(h, s->first);
+    const char *who = s->n > 1 ? starter_program(h->opt, s) : head_node_name(h, s->first);
 
     if (s->len == 0)
         return;
@@ -294,7 +291,7 @@ static void on_starter(void *of, struct source *src, uint32_t events)
  * nodes. */
 static uint64_t try_limit(const struct head *h, const struct starter *s)
 {
-    const double quarter = h->jobs->opt->wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
+    const double quarter = h->opt->wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
     uint64_t limit = (uint64_t)(first_s * 1e9);
 
     if (first_s < MIN_TRY_S)
@@ -302,12 +299,12 @@ static uint64_t try_limit(const struct head *h, const struct starter *s)
     for (uint32_t i = 1; i < s->n_tries && limit < h->wait_ns; i++)
         limit *= 2;
     limit += loop.now_ns;
-    return limit < h->wait_ns && h->jobs->opt->launch != LAUNCH_SRUN ? limit : 0;
+    return limit < h->wait_ns && h->opt->launch != LAUNCH_SRUN ? limit : 0;
 }
 
 static void start_one(struct head *h, struct starter *s)
 {
-    const char *what = s->here ? h->self : starter_program(h->jobs->opt, s);
+    const char *what = s->here ? h->self : starter_program(h->opt, s);
     int in[2], out[2], rc;
     char **argv;
 
@@ -324,10 +321,10 @@ static void start_one(struct head *h, struct starter *s)
             s->first);
     if (rc)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
-            strerror(rc), h->jobs->opt->allocation ? "; the hosts are those in " : "",
-            h->jobs->opt->allocation ? h->jobs->opt->allocation : "",
-            h->jobs->opt->allocation ? "; --launch chooses another way, --hosts localhost this host"
-                                     : "");
+            strerror(rc), h->opt->given.variable ? "; the hosts are those in " : "",
+            h->opt->given.variable ? h->opt->given.variable : "",
+            h->opt->given.variable ? "; --launch chooses another way, --hosts localhost this host"
+                                   : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
@@ -384,8 +381,7 @@ void starters_more(struct head *h)
     if (h->ending || h->jobs->stopping)
         return;
     end_hung(h);
-    for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < h->jobs->opt->fanout;
-         i++) {
+    for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < h->opt->fanout; i++) {
         struct starter *s = &h->starters[i];
 
         if (s->state == STARTER_WAITS && loop.now_ns >= s->again_ns)
@@ -405,16 +401,13 @@ static void free_place(struct head *h, struct starter *s)
 
 static struct starter *starter_of(const struct head *h, uint32_t node)
 {
-    return &h->starters[h->jobs->opt->launch == LAUNCH_SRUN ? 0 : node];
+    return &h->starters[h->opt->launch == LAUNCH_SRUN ? 0 : node];
 }
 
 bool starters_came(struct head *h, uint32_t node, uint32_t try)
 {
-    struct starter *s;
+    struct starter *s = starter_of(h, node);
 
-    if (h->jobs->opt->launch == LAUNCH_STEP) /* slurmstepd has started it */
-        return true;
-    s = starter_of(h, node);
     if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
     free_place(h, s);
@@ -431,7 +424,7 @@ static bool try_again(struct head *h, struct starter *s, const char *how)
         return false;
     if (s->n_tries == 1)
         log_message("node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-                    head_node_name(h, s->first), how, h->jobs->opt->wait_s);
+                    head_node_name(h, s->first), how, h->opt->wait_s);
     loop_close(&s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
@@ -451,9 +444,9 @@ static char *append_advice(const struct head *h, const struct starter *s, char *
         snprintf(advice, sizeof(advice), advices[s->advice].advice, host);
         return advice[0] ? xappend(all, ": %s", advice) : all;
     }
-    if (s->here || h->jobs->opt->launch == LAUNCH_SRUN)
+    if (s->here || h->opt->launch == LAUNCH_SRUN)
         return all;
-    trial = template_trial(h->jobs->opt->template, host);
+    trial = template_trial(h->opt->template, host);
     all = xappend(all, ": does \"%s\" work by hand?", trial);
     free(trial);
     return all;
@@ -465,20 +458,17 @@ static char *explain_end(const struct head *h, const struct starter *s, const ch
     char *all = xprintf("%s", how);
 
     if (s->n_tries > 1)
-        all = xappend(all, ", %u times in %g s", s->n_tries, h->jobs->opt->wait_s);
+        all = xappend(all, ", %u times in %g s", s->n_tries, h->opt->wait_s);
     return append_advice(h, s, all);
 }
 
 char *starters_silent(const struct head *h, uint32_t node, const char *how)
 {
-    const struct starter *s;
+    const struct starter *s = starter_of(h, node);
     char *all = xprintf("%s", how);
 
-    if (h->jobs->opt->launch == LAUNCH_STEP)
-        return all;
-    s = starter_of(h, node);
     if (s->state == STARTER_RUNS && s->under_way)
-        all = xappend(all, ", and %.160s still runs", starter_program(h->jobs->opt, s));
+        all = xappend(all, ", and %.160s still runs", starter_program(h->opt, s));
     if (s->n_tries > 1)
         all = xappend(all, ", in try %u", s->n_tries);
     return append_advice(h, s, all);
@@ -487,8 +477,7 @@ char *starters_silent(const struct head *h, uint32_t node, const char *how)
 /* A login that prints is no failure: the head prints once how to silence it. */
 static void note_login(struct head *h, const struct starter *s)
 {
-    if (h->jobs->opt->launch != LAUNCH_SSH || !s->login_printed || h->jobs->stopping ||
-        h->login_told)
+    if (h->opt->launch != LAUNCH_SSH || !s->login_printed || h->jobs->stopping || h->login_told)
         return;
     h->login_told = true;
     log_message(
@@ -506,12 +495,11 @@ static void brought_none(struct head *h, struct starter *s, const siginfo_t *si)
         none = none && !h->nodes[i].link && !h->nodes[i].done;
     if (s->hung)
         snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
-                 starter_program(h->jobs->opt, s), (double)(loop.now_ns - s->started_ns) / 1e9);
+                 starter_program(h->opt, s), (double)(loop.now_ns - s->started_ns) / 1e9);
     else
-        snprintf(how, sizeof(how), "%.160s %s %d before its agent connected",
-                 starter_program(h->jobs->opt, s),
-                 si->si_code == CLD_EXITED ? "exited with status" : "died of signal",
-                 si->si_status);
+        snprintf(
+            how, sizeof(how), "%.160s %s %d before its agent connected", starter_program(h->opt, s),
+            si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
     if (none && try_again(h, s, how))
         return;
     why = explain_end(h, s, how);
@@ -577,24 +565,26 @@ bool starters_end(struct head *h)
 
 void starters_init(struct head *h, const char *self)
 {
-    const bool one = h->jobs->opt->launch == LAUNCH_SRUN;
+    const enum launch_kind launch = h->opt->launch;
+    const bool one = launch == LAUNCH_SRUN;
+
     h->self = self;
-    if (h->jobs->opt->launch == LAUNCH_STEP) {
-        step_begin(h, boot_lines(h, "step", 0));
-        return;
-    }
-    h->wait_ns = loop.now_ns + (uint64_t)(h->jobs->opt->wait_s * 1e9);
-    h->n_starters = one ? 1 : h->jobs->opt->n_nodes;
+    h->wait_ns = loop.now_ns + (uint64_t)(h->opt->wait_s * 1e9);
+    h->n_starters = one ? 1 : h->opt->n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
     memset(h->starters, 0, h->n_starters * sizeof(*h->starters));
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
 
         s->first = i;
-        s->n = one ? h->jobs->opt->n_nodes : 1;
+        s->n = one ? h->opt->n_nodes : 1;
         s->in = s->src.fd = -1;
-        s->here = h->jobs->opt->launch == LAUNCH_FORK ||
-                  (h->jobs->opt->launch == LAUNCH_SSH && host_is_own(h->jobs->opt->hosts[i]));
+        s->here = launch == LAUNCH_FORK || launch == LAUNCH_STEP ||
+                  (launch == LAUNCH_SSH && host_is_own(h->opt->given.hosts[i]));
+        if (launch == LAUNCH_STEP) /* slurmstepd starts the agent */
+            s->state = STARTER_EXITED;
     }
+    if (launch == LAUNCH_STEP)
+        step_begin(h, boot_lines(h, "step", 0));
     starters_more(h);
 }

@@ -22,7 +22,6 @@
 #include "../local/output.h"
 #include "../local/pmi.h"
 #include "../local/rank_end.h"
-#include "../local/role.h"
 #include "agent.h"
 #include "head.h"
 
@@ -40,7 +39,6 @@ struct task {
 };
 
 struct step {
-    uint32_t node;
     struct task *tasks;
     uint32_t n_tasks;
     char line[64]; /* that has not come whole */
@@ -88,21 +86,21 @@ static void add_task(struct step *s, uint32_t number, uint32_t fd)
     s->tasks[s->n_tasks++] = (struct task){.src.fd = -1, .number = number, .fd = (int)fd};
 }
 
-struct step *step_join(const char *node, const char *ranks)
+void step_join(struct agent *a, const char *node, const char *ranks)
 {
-    struct step *s = xrealloc(NULL, sizeof(*s));
+    static struct step step;
     uint32_t number, fd;
     bool ok;
 
     reset_signals();
     be_mortal();
-    memset(s, 0, sizeof(*s));
-    ok = read_number(&node, INT32_MAX - 1, &s->node) && !*node;
+    a->step = &step;
+    ok = read_number(&node, INT32_MAX - 1, &a->node) && !*node;
     do {
         ok = ok && read_number(&ranks, INT32_MAX - 1, &number) && *ranks++ == ':' &&
              read_number(&ranks, INT32_MAX - 1, &fd) && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0;
         if (ok)
-            add_task(s, number, fd);
+            add_task(&step, number, fd);
     } while (ok && *ranks == ',' && ranks++);
     if (!ok || *ranks)
         die(STATUS_USAGE, "agent: its arguments are not NODE RANK:DESCRIPTOR,...: only the plugin "
@@ -110,12 +108,6 @@ struct step *step_join(const char *node, const char *ranks)
     if (write(STDOUT_FILENO, "", 1) != 1) /* slurmstepd waits for this */
         die(STATUS_NODE, "agent: slurmstepd has gone");
     set_null(STDOUT_FILENO);
-    return s;
-}
-
-uint32_t step_node(const struct step *s)
-{
-    return s->node;
 }
 
 void step_tell_ranks(struct agent *a)

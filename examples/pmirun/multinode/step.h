@@ -25,9 +25,8 @@ struct msg_in;
 struct node;
 struct step;
 
-/* In an agent. step_join() exits when the arguments are malformed. */
-struct step *step_join(const char *node, const char *ranks);
-uint32_t step_node(const struct step *s);
+/* In an agent. step_join() sets a->step and a->node; it exits when the arguments are malformed. */
+void step_join(struct agent *a, const char *node, const char *ranks);
 void step_told(struct agent *a, const char *text, size_t n); /* by slurmstepd */
 void step_left(struct agent *a);                             /* slurmstepd has ended */
 void step_tell_ranks(struct agent *a);                       /* the head: which are here */

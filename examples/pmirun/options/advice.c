@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of other launchers that pmirun refuses, and what to use instead. */
-#include "advice.h"
+#include "row.h"
 
 const struct advice advices[] = {
     {"-c --cpus-per-task --cpus-per-proc --cpus-per-rank",

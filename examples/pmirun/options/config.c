@@ -6,60 +6,43 @@
  * follows a # that begins a word is a comment.
  */
 #define _GNU_SOURCE
-#include "config.h"
+#include "row.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../local/util.h"
 
 #define MAX_FILE_BYTES (1u << 20)
 
-char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
+char *read_file(const struct parse *p, const char *path, size_t max)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t len = 0, cap = 4096;
-    char *text = xrealloc(NULL, cap);
-    ssize_t got = 0;
+    char *text = xrealloc(NULL, max + 2);
+    FILE *f = fopen(path, "re");
+    const size_t n = f ? fread(text, 1, max + 1, f) : 0;
 
-    while (fd >= 0 && len <= max && (got = read(fd, text + len, cap - len - 1)) > 0) {
-        len += (size_t)got;
-        if (cap - len - 1 == 0)
-            text = xrealloc(text, cap *= 2);
-    }
-    if (fd < 0 || got < 0)
+    if (!f || ferror(f))
         usage_error(p, "%s %s: %s", p->word, path, strerror(errno));
-    close(fd);
-    if (len > max)
+    fclose(f);
+    if (n > max)
         usage_error(p, "%s %s: more than %zu bytes", p->word, path, max);
-    if (memchr(text, '\0', len))
+    if (memchr(text, '\0', n))
         usage_error(p, "%s %s: has a NUL byte: it is not text", p->word, path);
-    text[len] = '\0';
-    *n = len;
+    text[n] = '\0';
     return text;
 }
 
-/* Words that are being read from a file. */
-static char colon[] = ":";
+static char colon[] = ":"; /* between the lines' words */
 
+/* Words that are being read from a file. */
 struct words {
     const struct parse *p;
     const char *path;
     uint32_t line;
     char **v;
-    size_t n, cap;
+    uint32_t n;
 };
-
-static void words_add(struct words *w, char *word)
-{
-    if (w->n + 2 > w->cap)
-        w->v = xrealloc(w->v, (w->cap = 2 * w->cap + 64) * sizeof(*w->v));
-    w->v[w->n++] = word;
-    w->v[w->n] = NULL;
-}
 
 static bool is_config_blank(char c)
 {
@@ -72,7 +55,7 @@ static char take_config_word(struct words *w, char **at)
 {
     char *t = *at, *to = t, quote = 0, end;
 
-    words_add(w, to);
+    strings_add(&w->v, &w->n, to);
     for (; *t && (quote || (!is_config_blank(*t) && *t != '\n')); t++) {
         if (*t == quote) {
             quote = 0;
@@ -103,7 +86,7 @@ static char take_config_word(struct words *w, char **at)
 /* The words of a line, after a colon unless they are the first. */
 static char *take_line(struct words *w, char *t)
 {
-    const size_t n_before = w->n;
+    const uint32_t n_before = w->n;
     char end = ' ';
 
     for (;;) {
@@ -116,7 +99,7 @@ static char *take_line(struct words *w, char *t)
         if (!*t || *t == '\n')
             break;
         if (n_before && w->n == n_before)
-            words_add(w, colon);
+            strings_add(&w->v, &w->n, colon);
         end = take_config_word(w, &t);
         if (!is_config_blank(end))
             break;
@@ -130,7 +113,6 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
 {
     struct words w = {.p = p, .path = value[0], .line = 1};
     char *text;
-    size_t n;
 
     if (p->in_file)
         usage_error(p, "%s %s: not allowed in such a file, which cannot read another one", p->word,
@@ -138,7 +120,7 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
     if (p->at < p->argc)
         usage_error(p, "%s %s: must be the last option, \"%s\" follows it", p->word, value[0],
                     p->argv[p->at]);
-    text = read_file(p, value[0], MAX_FILE_BYTES, &n);
+    text = read_file(p, value[0], MAX_FILE_BYTES);
     for (char *t = text; *t; w.line++)
         t = take_line(&w, t);
     if (w.n == 0)

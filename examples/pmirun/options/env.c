@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' environment: variables that options set, and those passed on from pmirun's own. */
 #define _GNU_SOURCE
-#include "env.h"
+#include "row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,6 @@
 
 #include "../local/job.h"
 #include "../local/util.h"
-
-static void list_add(char ***list, uint32_t *n, char *string)
-{
-    *list = xrealloc(*list, (*n + 2) * sizeof(**list));
-    (*list)[(*n)++] = string;
-    (*list)[*n] = NULL;
-}
 
 /* The first n bytes are a name that a user may set. */
 static void check_env_name(const struct parse *p, const char *name, size_t n)
@@ -38,9 +31,9 @@ void set_x(struct parse *p, const struct option_row *row, char **value)
 
     check_env_name(p, value[0], n);
     if (value[0][n])
-        list_add(&app->sets, &app->n_sets, value[0]);
+        strings_add(&app->sets, &app->n_sets, value[0]);
     else
-        list_add(&app->env.pass, &app->env.n_pass, value[0]);
+        strings_add(&app->env.pass, &app->env.n_pass, value[0]);
     if (!value[0][n] && !getenv(value[0]))
         fprintf(stderr, "pmirun: warning: %s %s: pmirun's environment lacks this variable\n",
                 p->word, value[0]);
@@ -62,9 +55,9 @@ static char *env_assignment(struct parse *p, char **value)
 void set_env(struct parse *p, const struct option_row *row, char **value)
 {
     if (row->scope == SCOPE_GROUP)
-        list_add(&p->app->sets, &p->app->n_sets, env_assignment(p, value));
+        strings_add(&p->app->sets, &p->app->n_sets, env_assignment(p, value));
     else
-        list_add(&p->opt->sets, &p->opt->n_sets, env_assignment(p, value));
+        strings_add(&p->opt->sets, &p->opt->n_sets, env_assignment(p, value));
 }
 
 void set_mca(struct parse *p, const struct option_row *row, char **value)
@@ -79,7 +72,7 @@ void set_mca(struct parse *p, const struct option_row *row, char **value)
                     "pmirun: warning: %s %s is a parameter of mpirun itself, without effect here; "
                     "use --map-by, --bind-to, -l or --launch-agent\n",
                     p->word, value[0]);
-    list_add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
+    strings_add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
 }
 
 /* Of the group that is being read, or of all groups. */
@@ -92,16 +85,14 @@ static struct env *env_of(const struct parse *p, const struct option_row *row)
 void set_envlist(struct parse *p, const struct option_row *row, char **value)
 {
     struct env *env = env_of(p, row);
-    char *copy = xprintf("%s", value[0]), *comma;
+    char *rest = xprintf("%s", value[0]), *name;
 
     env->what = ENV_SOME;
-    for (char *name = copy; name; name = comma) {
-        if ((comma = strchr(name, ',')))
-            *comma++ = '\0';
+    while ((name = strsep(&rest, ","))) {
         if (!*name)
             usage_error(p, "%s \"%s\": a name of the list is empty", p->word, value[0]);
         check_env_name(p, name, strlen(name));
-        list_add(&env->pass, &env->n_pass, name);
+        strings_add(&env->pass, &env->n_pass, name);
     }
 }
 
@@ -118,15 +109,15 @@ void env_settle(const struct options *opt, struct app *app)
     if (app->env.what == ENV_UNSET) {
         app->env.what = opt->env.what;
         for (uint32_t i = 0; i < opt->env.n_pass; i++)
-            list_add(&app->env.pass, &app->env.n_pass, opt->env.pass[i]);
+            strings_add(&app->env.pass, &app->env.n_pass, opt->env.pass[i]);
     }
     if (!opt->n_sets)
         return;
     app->sets = NULL; /* the group's follow the job's: the last of a name counts */
     app->n_sets = 0;
     for (uint32_t i = 0; i < opt->n_sets; i++)
-        list_add(&app->sets, &app->n_sets, opt->sets[i]);
+        strings_add(&app->sets, &app->n_sets, opt->sets[i]);
     for (uint32_t i = 0; i < n_own; i++)
-        list_add(&app->sets, &app->n_sets, own[i]);
+        strings_add(&app->sets, &app->n_sets, own[i]);
     free(own);
 }

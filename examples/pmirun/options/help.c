@@ -9,7 +9,6 @@
 #include <pmiwire.h>
 
 #include "../local/util.h"
-#include "advice.h"
 #include "row.h"
 
 #define HELP_COLUMN 23

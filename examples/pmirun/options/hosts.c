@@ -9,15 +9,13 @@
  * A host that is named twice has the slots of both.
  */
 #define _GNU_SOURCE
-#include "hosts.h"
+#include "row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../allocation.h"
 #include "../local/util.h"
-#include "config.h"
 
 #define MAX_FILE_BYTES (16u << 20)
 
@@ -28,96 +26,86 @@ struct place {
     uint32_t line;
 };
 
-static void bad_host(const struct place *at, const char *item, size_t n, const char *why)
+static void bad_host(const struct place *at, const char *item, const char *why)
     __attribute__((noreturn));
 
-static void bad_host(const struct place *at, const char *item, size_t n, const char *why)
+static void bad_host(const struct place *at, const char *item, const char *why)
 {
     if (at->file)
-        usage_error(at->p, "%s %s, line %u: \"%.*s\" %s", at->p->word, at->file, at->line, (int)n,
-                    item, why);
-    usage_error(at->p, "%s: \"%.*s\" %s", at->p->word, (int)n, item, why);
-}
-
-/* Up to 9 digits at the beginning of a text of n bytes; how many. */
-static size_t take_number(const char *text, size_t n, uint32_t *v)
-{
-    size_t i = 0;
-
-    *v = 0;
-    for (; i < n && i < 9 && text[i] >= '0' && text[i] <= '9'; i++)
-        *v = 10 * *v + (uint32_t)(text[i] - '0');
-    return i;
+        usage_error(at->p, "%s %s, line %u: \"%s\" %s", at->p->word, at->file, at->line, item, why);
+    usage_error(at->p, "%s: \"%s\" %s", at->p->word, item, why);
 }
 
 /* Adds one name, or all names of its ranges: n[01-04,7]. slots 0: not said. */
-static void add_names(const struct place *at, const char *item, size_t n, uint32_t slots)
+static void add_names(const struct place *at, char *item, uint32_t slots)
 {
-    struct options *opt = at->p->opt;
-    struct allocation *a = &at->p->hosts;
-    const bool ranges = memchr(item, '[', n) && !memchr(item, ':', n);
+    struct allocation *a = &at->p->opt->given;
+    const bool ranges = strchr(item, '[') && !strchr(item, ':');
+    size_t n = strlen(item);
     char *why;
 
     if (!ranges && n > 2 && item[0] == '[' && item[n - 1] == ']') { /* an IPv6 address */
+        item[n - 1] = '\0';
         item++;
         n -= 2;
     }
     if (!ranges && !host_is_name(item, n))
-        bad_host(at, item, n, "is not a valid host name");
+        bad_host(at, item, "is not a valid host name");
     why = ranges ? host_ranges(a, item, n, slots) : host_add(a, item, n, slots);
     if (why && ranges)
-        bad_host(at, item, n, xprintf("is not a valid list: %s", why));
+        bad_host(at, item, xprintf("is not a valid list: %s", why));
     if (why)
         usage_error(at->p, "%s: %s", at->p->word, why);
-    opt->hosts = a->hosts;
-    opt->slots = a->slots;
-    opt->n_hosts = a->n_hosts;
+}
+
+/* Digits alone: a count from 1 to MAX_PROCS. */
+static bool take_slots(const char *text, uint32_t *v)
+{
+    return read_number(&text, MAX_PROCS, v) && !*text && *v > 0;
 }
 
 /* `a`, `a:2`: a name, or a range of names, perhaps with slots. more: the slots of `slots=`. */
-static void add_item(const struct place *at, const char *item, size_t n, uint32_t more)
+static void add_item(const struct place *at, char *item, uint32_t more)
 {
-    const char *colon = memrchr(item, ':', n), *first = memchr(item, ':', n);
-    size_t name = n;
+    char *colon = strrchr(item, ':');
     uint32_t slots = more;
 
-    if (colon && !memchr(colon, ']', n - (size_t)(colon - item)) &&
-        (colon == first || colon[-1] == ']')) { /* else an IPv6 address */
-        const size_t digits = n - (size_t)(colon - item) - 1;
-
-        name = (size_t)(colon - item);
-        if (more || digits == 0 || take_number(colon + 1, digits, &slots) != digits || !slots ||
-            slots > MAX_PROCS)
-            bad_host(at, item, n,
+    if (colon && !strchr(colon, ']') &&
+        (colon == strchr(item, ':') || colon[-1] == ']')) { /* else an IPv6 address */
+        if (more || !take_slots(colon + 1, &slots))
+            bad_host(at, item,
                      more ? "has slots twice" : "wants 1 to 1000000 slots after the colon");
+        *colon = '\0';
     }
-    add_names(at, item, name, slots);
+    add_names(at, item, slots);
 }
 
 void set_hosts(struct parse *p, const struct option_row *row, char **value)
 {
     const struct place at = {.p = p};
-    const char *t = value[0];
+    char *list = xprintf("%s", value[0]), *t = list;
 
     if (!*t)
         usage_error(p, "%s wants host names, separated by commas", p->word);
     for (uint32_t i = 1; t; i++) {
-        const char *end = t;
+        char *item = t, *end = t;
         bool inside = false; /* of brackets */
 
         for (; *end && (*end != ',' || inside); end++)
             inside = *end == '[' || (inside && *end != ']');
         if (end == t)
             usage_error(p, "%s %s: name %u of the list is empty", p->word, value[0], i);
-        add_item(&at, t, (size_t)(end - t), 0);
         t = *end ? end + 1 : NULL;
+        *end = '\0';
+        add_item(&at, item, 0);
     }
+    free(list);
 }
 
 /* ---- files ---- */
 
 /* A word behind the host's name. */
-static void take_attribute(const struct place *at, const char *word, size_t n, uint32_t *slots)
+static void take_attribute(const struct place *at, const char *word, uint32_t *slots)
 {
     static const char *const names[] = {"slots=", "max_slots=", "max-slots="};
     uint32_t v;
@@ -125,62 +113,41 @@ static void take_attribute(const struct place *at, const char *word, size_t n, u
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const size_t len = strlen(names[i]);
 
-        if (n <= len || memcmp(word, names[i], len) != 0)
+        if (strncmp(word, names[i], len) != 0 || !word[len])
             continue;
-        if (take_number(word + len, n - len, &v) != n - len || !v || v > MAX_PROCS)
-            bad_host(at, word, n, "wants a number from 1 to 1000000");
+        if (!take_slots(word + len, &v))
+            bad_host(at, word, "wants a number from 1 to 1000000");
         if (i == 0)
             *slots = v;
         return;
     }
-    bad_host(at, word, n, "is unknown: use slots=N");
+    bad_host(at, word, "is unknown: use slots=N");
 }
 
 /* False: it names none. */
-static bool hosts_add_line(const struct place *at, const char *line, size_t n)
+static bool hosts_add_line(const struct place *at, char *line)
 {
     static const char blanks[] = " \t\r";
-    const char *host = NULL, *end = memchr(line, '#', n);
-    size_t host_len = 0;
+    char *save = NULL, *host, *word;
     uint32_t slots = 0;
 
-    if (!end)
-        end = line + n;
-    while (line < end) {
-        const char *word = line;
-
-        while (line < end && !strchr(blanks, *line))
-            line++;
-        if (line == word) {
-            line++;
-        } else if (!host) {
-            host = word;
-            host_len = (size_t)(line - word);
-        } else {
-            take_attribute(at, word, (size_t)(line - word), &slots);
-        }
-    }
+    line[strcspn(line, "#")] = '\0';
+    host = strtok_r(line, blanks, &save);
+    while (host && (word = strtok_r(NULL, blanks, &save)))
+        take_attribute(at, word, &slots);
     if (host)
-        add_item(at, host, host_len, slots);
+        add_item(at, host, slots);
     return host;
 }
 
 void set_hostfile(struct parse *p, const struct option_row *row, char **value)
 {
-    struct place at = {.p = p, .file = value[0]};
+    struct place at = {.p = p, .file = value[0], .line = 1};
+    char *text = read_file(p, value[0], MAX_FILE_BYTES), *rest = text, *line;
     bool some = false;
-    size_t n;
-    char *text = read_file(p, value[0], MAX_FILE_BYTES, &n), *line = text;
 
-    while (line < text + n) {
-        char *end = memchr(line, '\n', n - (size_t)(line - text));
-
-        at.line++;
-        if (!end)
-            end = text + n;
-        some |= hosts_add_line(&at, line, (size_t)(end - line));
-        line = end + 1;
-    }
+    for (; (line = strsep(&rest, "\n")); at.line++)
+        some |= hosts_add_line(&at, line);
     free(text);
     if (!some)
         usage_error(p, "%s %s: names no host", p->word, value[0]);

@@ -10,10 +10,6 @@
 #include "../local/job.h"
 #include "../local/util.h"
 #include "../reach.h"
-#include "advice.h"
-#include "env.h"
-#include "hosts.h"
-#include "placing.h"
 #include "row.h"
 
 #define MAX_ARGUMENTS  2
@@ -281,17 +277,40 @@ static void parse_group(struct parse *p)
     opt->apps[opt->n_apps++] = app;
 }
 
+/* ---- after all of them: defaults, and what contradicts itself ---- */
+
+static void check_reason(const struct parse *p, const char *why)
+{
+    if (why)
+        usage_error(p, "%s", why);
+}
+
+static void settle_placing(const struct parse *p)
+{
+    check_reason(p, place_settle(&p->opt->place));
+    if (p->opt->topology && !place_binds(&p->opt->place))
+        usage_error(
+            p, "--topology \"%s\": no option uses it: add --bind-to, or --map-by with an object",
+            p->opt->topology);
+}
+
+/* Of all hosts; one without slots counts 1. */
+static uint64_t sum_slots(const struct options *opt)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < opt->given.n_hosts; i++)
+        n += opt->given.slots[i] ? opt->given.slots[i] : 1;
+    return n;
+}
+
 /* The processes of a group alone that has no -n: one a node of -N, or as many as the hosts have
  * slots; one where nothing says more. */
 static uint64_t count_procs(const struct options *opt)
 {
-    uint64_t n = 0;
+    const uint64_t each = opt->per_host ? opt->per_host : 1;
 
-    if (opt->n_nodes)
-        return (uint64_t)opt->n_nodes * (opt->per_host ? opt->per_host : 1);
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        n += opt->slots[i] ? opt->slots[i] : 1;
-    return n ? n : opt->per_host ? opt->per_host : 1;
+    return opt->n_nodes ? opt->n_nodes * each : opt->given.n_hosts ? sum_slots(opt) : each;
 }
 
 /* A group without -n has one process beside other groups. */
@@ -321,21 +340,15 @@ static uint32_t count_host_nodes(struct options *opt)
     uint64_t room = 0;
     uint32_t n = 0;
 
-    if (!opt->n_hosts)
+    if (!opt->given.n_hosts)
         return opt->per_host && opt->launch != LAUNCH_HERE
                    ? (opt->n_procs + opt->per_host - 1) / opt->per_host
                    : 1;
-    if (!opt->slots[0])
-        return opt->n_hosts;
-    while (n < opt->n_hosts && room < opt->n_procs)
-        room += opt->slots[n++];
+    if (!opt->given.slots[0])
+        return opt->given.n_hosts;
+    while (n < opt->given.n_hosts && room < opt->n_procs)
+        room += opt->given.slots[n++];
     return n;
-}
-
-static void check_reason(const struct parse *p, const char *why)
-{
-    if (why)
-        usage_error(p, "%s", why);
 }
 
 /* If one host has slots, each gets some. If none has, `slots` is NULL, or all are 0. */
@@ -344,10 +357,12 @@ static void settle_slots(const struct parse *p)
     struct options *opt = p->opt;
     bool some = opt->per_host > 0;
 
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        some = some || opt->slots[i];
-    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
-        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
+    for (uint32_t i = 0; i < opt->given.n_hosts; i++)
+        some = some || opt->given.slots[i];
+    for (uint32_t i = 0; i < opt->given.n_hosts && some; i++)
+        opt->given.slots[i] = opt->per_host         ? opt->per_host
+                              : opt->given.slots[i] ? opt->given.slots[i]
+                                                    : 1;
 }
 
 /* Settles the number of nodes and the way there. */
@@ -362,15 +377,15 @@ static void settle_nodes(struct parse *p)
     settle_procs(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_host_nodes(opt);
-    else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
+    else if (!opt->cyclic && (opt->given.n_hosts ? opt->given.slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_host_nodes(opt) ? opt->n_nodes : count_host_nodes(opt);
-    if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
+    if (opt->launch == LAUNCH_HERE && !opt->given.n_hosts && opt->n_nodes > 1)
         usage_error(p, "-N %u: no host is given: use --hosts, or --launch srun or fork",
                     opt->n_nodes);
-    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
-        usage_error(p, "%u hosts are too few for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
-                    opt->allocation ? "; the hosts are those in " : "",
-                    opt->allocation ? opt->allocation : "");
+    if (opt->given.n_hosts && opt->given.n_hosts < opt->n_nodes)
+        usage_error(p, "%u hosts are too few for %u nodes%s%s", opt->given.n_hosts, opt->n_nodes,
+                    opt->given.variable ? "; the hosts are those in " : "",
+                    opt->given.variable ? opt->given.variable : "");
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
     check_reason(p, reach_settle(opt));
@@ -378,16 +393,6 @@ static void settle_nodes(struct parse *p)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
     if (opt->max_spawned > MAX_PROCS)
         opt->max_spawned = MAX_PROCS;
-}
-
-/* As hydra's SYSTEM. */
-static int32_t sum_slots(const struct options *opt)
-{
-    uint64_t n = 0;
-
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        n += opt->slots[i] ? opt->slots[i] : 1;
-    return n == 0 ? 1 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
 }
 
 void options_parse(struct options *opt, int argc, char **argv)
@@ -410,6 +415,9 @@ void options_parse(struct options *opt, int argc, char **argv)
     while (p.at < p.argc && ++p.at <= p.argc);
     settle_placing(&p);
     settle_nodes(&p);
-    if (opt->universe_size == UNIVERSE_SLOTS)
-        opt->universe_size = sum_slots(opt);
+    if (opt->universe_size == UNIVERSE_SLOTS) { /* hydra's SYSTEM */
+        const uint64_t n = sum_slots(opt);
+
+        opt->universe_size = n == 0 ? 1 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
+    }
 }

@@ -13,11 +13,9 @@
 #ifndef PMIRUN_ROW_H
 #define PMIRUN_ROW_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../allocation.h"
 #include "../options.h"
 
 enum option_scope {
@@ -54,7 +52,7 @@ struct option_row {
     const char *words;     /* its values, separated by blanks; NULL: any */
     /* set_*() of set.c: where in struct options, or, of a group, in struct app */
     size_t at;
-    int64_t min, max; /* set_count() */
+    int64_t min, max; /* set_count(), set_seconds() */
 };
 
 extern const struct option_row option_rows[];
@@ -69,7 +67,6 @@ struct parse {
     char word[OPTION_BYTES]; /* the option as it was typed, without its argument */
     int argc, at;            /* at: the next word */
     char **argv;
-    struct allocation hosts;       /* of --hosts and --hostfile */
     char stdin_word[OPTION_BYTES]; /* -s as it was typed */
     const char *in_file; /* of --configfile, which the words come from; NULL: the command line */
 };
@@ -86,20 +83,42 @@ const char *option_next_name(const char **names, size_t *n);
 
 option_fn set_flag;    /* bool */
 option_fn set_count;   /* uint32_t, from row->min to row->max */
-option_fn set_seconds; /* double */
+option_fn set_seconds; /* double, up to row->max; 0: 1e9 */
 option_fn set_text;    /* char *, not empty */
 option_fn set_word;    /* uint32_t or an enum: the place of the value among row->words */
+option_fn set_second;  /* bool: is it the second of row->words? */
 /* For handlers elsewhere. */
-int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max);
-double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
-/* set.c, one row each. env.h, hosts.h, config.h and placing.h have more. */
-option_fn set_launch, set_links, set_map, set_node_timeout;
-option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi, set_ends;
-/* shown.c */
+/* set.c, one row each */
+option_fn set_launch, set_links, set_map_by, set_bind_to;
+option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi;
 option_fn set_stats, set_timeline;
+/* hosts.c: a list, a file. They add to opt->hosts. */
+option_fn set_hosts, set_hostfile;
+/* The file that HYDRA_HOST_FILE names, if it is set, and this is not one of several tasks. */
+void hosts_of_hydra(struct parse *p);
+/* env.c */
+option_fn set_x, set_env, set_envlist;
+option_fn set_envmode; /* row->min: ENV_* */
+option_fn set_mca;     /* a parameter of Open MPI's */
+/* Completes a group that has been read with the options for all groups. */
+void env_settle(const struct options *opt, struct app *app);
+/* config.c */
+option_fn set_configfile;
+/* The text of a file of at most `max` bytes, without NUL bytes, NUL-terminated; to be freed. */
+char *read_file(const struct parse *p, const char *path, size_t max);
 /* help.c; they exit */
 option_fn show_help, show_version, show_info;
+
+/* ---- options of hydra, srun and mpirun that pmirun refuses ---- */
+
+struct advice {
+    const char *names; /* as those of a row */
+    const char *use;   /* follows the name in the message: what to do instead */
+};
+
+extern const struct advice advices[];
+extern const size_t n_advices;
 
 #endif

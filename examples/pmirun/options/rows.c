@@ -6,10 +6,6 @@
 #include <stddef.h>
 
 #include "../local/job.h"
-#include "config.h"
-#include "env.h"
-#include "hosts.h"
-#include "placing.h"
 #include "row.h"
 
 #define AT(field)       .at = offsetof(struct options, field)
@@ -102,10 +98,10 @@ const struct option_row option_rows[] = {
      "fork use as many nodes as the processes then need.",
      .others = {"-ppn", "--ntasks-per-node", "-npernode"}, AT(per_host), .min = 1,
      .max = MAX_PROCS},
-    {"--map", "HOW", SCOPE_JOB, set_map,
+    {"--map", "HOW", SCOPE_JOB, set_second,
      "Distribute ranks over the nodes: block (default), cyclic. `block`: the first node gets the "
      "first ranks, and so on, as evenly as possible. `cyclic`: nodes get ranks in turn.",
-     .others = {NULL, "--distribution", "--map-by"}, .words = "block cyclic"},
+     .others = {NULL, "--distribution", "--map-by"}, .words = "block cyclic", AT(cyclic)},
     {"--map-by", "HOW", SCOPE_JOB, set_map_by,
      "Distribute ranks by slot, node, ppr:N:node, core, ... (see BINDING). `slot`: nodes get "
      "consecutive ranks, as with --map block. `node`: nodes get ranks round-robin, as with --map "
@@ -166,11 +162,11 @@ const struct option_row option_rows[] = {
     {.text = "Time limits:"},
     {"--start-timeout", "S", SCOPE_JOB, set_seconds,
      "Give up if not all nodes answer within S seconds (default 60; 0: never).", AT(start_s)},
-    {"--node-timeout", "S", SCOPE_JOB, set_node_timeout,
+    {"--node-timeout", "S", SCOPE_JOB, set_seconds,
      "Stop the job if a node is silent for S seconds (default 25; 0: never). At most 80000. The "
      "node is lost then, whether it or its network has failed or the `pmirun` there is stopped or "
      "hangs.",
-     .others = {NULL}},
+     AT(node_s), .max = 80000}, /* as TCP's keep-alive has it */
     {"--timeout", "S", SCOPE_JOB, set_seconds,
      "Stop the job after S seconds, with status 124 (default 0: never). The variable "
      "MPIEXEC_TIMEOUT does the same; the option overrides it.",
@@ -274,10 +270,10 @@ const struct option_row option_rows[] = {
      .min = 1, .max = 65536},
 
     {.text = "The end of the job:"},
-    {"--ends", "HOW", SCOPE_JOB, set_ends,
+    {"--ends", "HOW", SCOPE_JOB, set_second,
      "Rules for exits: strict (default), or hydra: those of MPICH. Some scripts rely on hydra's "
      "(see ENDS SIDE BY SIDE).",
-     .words = "strict hydra"},
+     .words = "strict hydra", AT(as_hydra)},
 
     {.text = "About pmirun:"},
     {"-h --help --usage", "[=WHAT]", SCOPE_GROUP, show_help,
@@ -290,49 +286,32 @@ const struct option_row option_rows[] = {
      .others = {"-info", NULL, "ompi_info"}},
 
     {.text = "Options of other launchers, accepted because pmirun does this anyway:"},
-    {.names = "--oversubscribe --overcommit -O",
-     .scope = SCOPE_NOTHING,
+    {"--oversubscribe --overcommit -O", NULL, SCOPE_NOTHING,
      .text = "A node may have more processes than processors."},
-    {.names = "--allow-run-as-root", .scope = SCOPE_NOTHING, .text = "Root may run jobs."},
-    {.names = "-q -Q --quiet",
-     .scope = SCOPE_NOTHING,
+    {"--allow-run-as-root", NULL, SCOPE_NOTHING, .text = "Root may run jobs."},
+    {"-q -Q --quiet", NULL, SCOPE_NOTHING,
      .text = "`pmirun` prints only errors and warnings, unless another option asks for more."},
-    {.names = "-u --unbuffered",
-     .scope = SCOPE_NOTHING,
+    {"-u --unbuffered", NULL, SCOPE_NOTHING,
      .text = "Output is forwarded when a line is complete or 0.2 s old."},
-    {.names = "--overlap --exact",
-     .scope = SCOPE_NOTHING,
+    {"--overlap --exact", NULL, SCOPE_NOTHING,
      .text = "Jobs of one allocation may run at the same time."},
-    {.names = "--noprefix --novm --leave-session-attached",
-     .scope = SCOPE_NOTHING,
+    {"--noprefix --novm --leave-session-attached", NULL, SCOPE_NOTHING,
      .text = "`pmirun` sets no prefix, starts no daemons in advance, and keeps its session."},
-    {.names = "--do-not-resolve",
-     .scope = SCOPE_NOTHING,
+    {"--do-not-resolve", NULL, SCOPE_NOTHING,
      .text = "The command of --launch resolves host names."},
-    {.names = "--resv-ports", .scope = SCOPE_NOTHING, .text = "`pmirun` needs no reserved ports."},
-    {.names = "-X --disable-status",
-     .scope = SCOPE_NOTHING,
+    {"--resv-ports", NULL, SCOPE_NOTHING, .text = "`pmirun` needs no reserved ports."},
+    {"-X --disable-status", NULL, SCOPE_NOTHING,
      .text = "The first SIGINT is forwarded to the ranks."},
-    {.names = "-E --preserve-env -Z --no-allocate",
-     .scope = SCOPE_NOTHING,
+    {"-E --preserve-env -Z --no-allocate", NULL, SCOPE_NOTHING,
      .text = "`pmirun` passes on its environment, and allocates no nodes."},
-    {.names = "--personality",
-     .arg = "NAME",
-     .scope = SCOPE_NOTHING,
-     .text = "--mpi auto serves every MPI."},
-    {.names = "--disable-x", .scope = SCOPE_NOTHING, .text = "`pmirun` does not forward X."},
-    {.names = "--disable-hostname-propagation",
-     .scope = SCOPE_NOTHING,
+    {"--personality", "NAME", SCOPE_NOTHING, .text = "--mpi auto serves every MPI."},
+    {"--disable-x", NULL, SCOPE_NOTHING, .text = "`pmirun` does not forward X."},
+    {"--disable-hostname-propagation", NULL, SCOPE_NOTHING,
      .text = "`pmirun` does not propagate host names."},
-    {.names = "--rmk",
-     .arg = "NAME",
-     .scope = SCOPE_NOTHING,
+    {"--rmk", "NAME", SCOPE_NOTHING,
      .text = "Hosts come from --hosts, --hostfile, or the allocation's variables."},
-    {.names = "--topolib",
-     .arg = "NAME",
-     .scope = SCOPE_NOTHING,
-     .text = "The topology library is hwloc."},
-    {.names = "--demux", .arg = "NAME", .scope = SCOPE_NOTHING, .text = "`pmirun` uses epoll."},
+    {"--topolib", "NAME", SCOPE_NOTHING, .text = "The topology library is hwloc."},
+    {"--demux", "NAME", SCOPE_NOTHING, .text = "`pmirun` uses epoll."},
 };
 
 const size_t n_option_rows = sizeof(option_rows) / sizeof(option_rows[0]);

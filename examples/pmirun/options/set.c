@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../local/job.h"
 #include "../local/util.h"
@@ -14,7 +15,7 @@
 
 /* ---- values ---- */
 
-int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max)
+static int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max)
 {
     char *end;
     long long v;
@@ -24,18 +25,6 @@ int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64
     if (errno || end == text || *end || v < min || v > max)
         usage_error(p, "%s wants a number from %lld to %lld, not \"%s\"", p->word, (long long)min,
                     (long long)max, text);
-    return v;
-}
-
-double parse_seconds(const struct parse *p, const char *text)
-{
-    char *end;
-    double v;
-
-    errno = 0;
-    v = strtod(text, &end);
-    if (errno || end == text || *end || !isfinite(v) || v < 0 || v > 1e9)
-        usage_error(p, "%s wants seconds, not \"%s\"", p->word, text);
     return v;
 }
 
@@ -81,7 +70,17 @@ void set_count(struct parse *p, const struct option_row *row, char **value)
 
 void set_seconds(struct parse *p, const struct option_row *row, char **value)
 {
-    *(double *)option_field(p, row) = parse_seconds(p, value[0]);
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(value[0], &end);
+    if (errno || end == value[0] || *end || !isfinite(v) || v < 0 || v > 1e9)
+        usage_error(p, "%s wants seconds, not \"%s\"", p->word, value[0]);
+    if (row->max && v > (double)row->max)
+        usage_error(p, "%s wants up to %lld seconds, or 0 for never, not \"%s\"", p->word,
+                    (long long)row->max, value[0]);
+    *(double *)option_field(p, row) = v;
 }
 
 void set_text(struct parse *p, const struct option_row *row, char **value)
@@ -96,6 +95,11 @@ void set_word(struct parse *p, const struct option_row *row, char **value)
     const uint32_t v = parse_word(p, value[0], row->words);
 
     memcpy(option_field(p, row), &v, sizeof(v));
+}
+
+void set_second(struct parse *p, const struct option_row *row, char **value)
+{
+    *(bool *)option_field(p, row) = parse_word(p, value[0], row->words) == 1;
 }
 
 /* ---- one row each ---- */
@@ -117,20 +121,46 @@ void set_links(struct parse *p, const struct option_row *row, char **value)
     (void)parse_word(p, value[0], row->words);
 }
 
-void set_map(struct parse *p, const struct option_row *row, char **value)
+static void read_policy(const struct parse *p, const char *text,
+                        const char *(*parse)(struct place_policy *policy, const char *text))
 {
-    p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+    const char *why = parse(&p->opt->place, text);
+
+    if (why)
+        usage_error(p, "%s %s, not \"%s\"", p->word, why, text);
 }
 
-/* It sets TCP's keep-alive, whose limit is 80,000. */
-void set_node_timeout(struct parse *p, const struct option_row *row, char **value)
+/* mpirun's ppr:N:node is --ppn N. False: something else. */
+static bool set_ppr(struct parse *p, const char *text)
 {
-    const double v = parse_seconds(p, value[0]);
+    static const char begin[] = "ppr:", end[] = ":node";
+    const size_t n = strlen(text), least = sizeof(begin) - 1 + sizeof(end) - 1;
+    char *number;
 
-    if (v > 80000)
-        usage_error(p, "%s wants up to 80000 seconds, or 0 for never, not \"%s\"", p->word,
-                    value[0]);
-    p->opt->node_s = v;
+    if (strncasecmp(text, begin, sizeof(begin) - 1) != 0)
+        return false;
+    if (n <= least || strcasecmp(text + n - (sizeof(end) - 1), end) != 0)
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, text);
+    number = xprintf("%.*s", (int)(n - least), text + sizeof(begin) - 1);
+    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
+    free(number);
+    return true;
+}
+
+void set_map_by(struct parse *p, const struct option_row *row, char **value)
+{
+    if (set_ppr(p, value[0]))
+        return;
+    read_policy(p, value[0], place_parse_map);
+    p->opt->map_by = value[0];
+    if (p->opt->place.map == PLACE_NODE)
+        p->opt->cyclic = p->opt->place.nodes_cyclic;
+}
+
+void set_bind_to(struct parse *p, const struct option_row *row, char **value)
+{
+    read_policy(p, value[0], place_parse_bind);
+    p->opt->bind_to = value[0];
 }
 
 void set_shm_max(struct parse *p, const struct option_row *row, char **value)
@@ -183,7 +213,28 @@ void set_mpi(struct parse *p, const struct option_row *row, char **value)
     p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_mode)i;
 }
 
-void set_ends(struct parse *p, const struct option_row *row, char **value)
+void set_stats(struct parse *p, const struct option_row *row, char **value)
 {
-    p->opt->as_hydra = parse_word(p, value[0], row->words) == 1;
+    const uint32_t i = value[0] ? parse_word(p, value[0], row->words) : 0;
+
+    p->opt->stats = i == 0 ? STATS_JSON : STATS_TABLE;
+}
+
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), k = strlen(ending);
+
+    return n > k && strcmp(name + n - k, ending) == 0;
+}
+
+void set_timeline(struct parse *p, const struct option_row *row, char **value)
+{
+    if (ends_in(value[0], ".svg"))
+        usage_error(p,
+                    "%s no longer draws %s: use a file NAME.json, which Perfetto and "
+                    "chrome://tracing draw",
+                    p->word, value[0]);
+    if (!ends_in(value[0], ".json"))
+        usage_error(p, "%s wants a file NAME.json, not \"%s\"", p->word, value[0]);
+    p->opt->timeline = value[0];
 }

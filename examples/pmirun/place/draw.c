@@ -3,21 +3,21 @@
 #define _GNU_SOURCE
 #include "place.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../local/util.h"
 
 /* ---- in words ---- */
 
-/* A core's hardware threads that are in the set, by their numbers in it: a bit for each. */
-static uint64_t threads_of(const struct place_topology *t, const struct place_set *set,
-                           uint32_t first, uint32_t last)
+/* A core's hardware threads that are in the set, by their numbers in it. */
+static struct place_set threads_of(const struct place_topology *t, const struct place_set *set,
+                                   uint32_t first, uint32_t last)
 {
-    uint64_t threads = 0;
+    struct place_set threads = {0};
 
-    for (uint32_t i = first; i < last && i < first + 64; i++)
+    for (uint32_t i = first; i < last; i++)
         if (place_set_has(set, t->pus[i].os))
-            threads |= UINT64_C(1) << (i - first);
+            place_set_add(&threads, i - first);
     return threads;
 }
 
@@ -37,39 +37,22 @@ static uint32_t core_end(const struct place_topology *t, uint32_t first)
     return i;
 }
 
-static void put_bits(FILE *f, uint64_t bits)
-{
-    const char *comma = "";
-
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned last = i;
-
-        if (!(bits >> i & 1))
-            continue;
-        while (last < 63 && (bits >> (last + 1) & 1))
-            last++;
-        fprintf(f, last > i ? "%s%u-%u" : "%s%u", comma, i, last);
-        comma = ",";
-        i = last;
-    }
-}
-
 /* Consecutive cores of one socket with the same threads in the set. */
 struct run {
     uint32_t socket, first, last;
-    uint64_t threads; /* 0: none yet */
+    struct place_set threads; /* empty: none yet */
 };
 
 static void put_run(FILE *f, const struct run *r, bool *any)
 {
-    if (!r->threads)
+    if (!r->threads.end)
         return;
     fputs(*any ? ", " : "", f);
     *any = true;
     if (r->socket != PLACE_NONE)
         fprintf(f, "socket %u[", r->socket);
     fprintf(f, r->last > r->first ? "core %u-%u[hwt " : "core %u[hwt ", r->first, r->last);
-    put_bits(f, r->threads);
+    place_set_print(f, &r->threads);
     fputs(r->socket != PLACE_NONE ? "]]" : "]", f);
 }
 
@@ -81,13 +64,14 @@ static void put_words(FILE *f, const struct place_topology *t, const struct plac
 
     for (uint32_t i = 0; i < t->n_pus; i = end, core++) {
         const uint32_t socket = t->pus[i].of[PLACE_SOCKET];
-        uint64_t threads;
+        struct place_set threads;
 
         end = core_end(t, i);
         threads = threads_of(t, set, i, end);
-        if (threads && threads == run.threads && socket == run.socket && core == run.last + 1) {
+        if (threads.end && memcmp(threads.bits, run.threads.bits, sizeof(threads.bits)) == 0 &&
+            socket == run.socket && core == run.last + 1) {
             run.last = core;
-        } else if (threads) {
+        } else if (threads.end) {
             put_run(f, &run, &any);
             run = (struct run){socket, core, core, threads};
         }
@@ -114,33 +98,29 @@ static void put_picture(FILE *f, const struct place_topology *t, const struct pl
 
 char *place_draw(const struct place_topology *t, const struct place_set *set)
 {
-    char *text = NULL;
+    char *text;
     size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = text_open(&text, &len);
 
-    if (f) {
-        put_words(f, t, set);
-        fputs(": ", f);
-        put_picture(f, t, set);
-    }
-    if (!f || fclose(f) != 0) {
-        free(text);
-        return NULL;
-    }
+    put_words(f, t, set);
+    fputs(": ", f);
+    put_picture(f, t, set);
+    text_close(f);
     return text;
 }
 
 /* ---- for PMIx ---- */
 
 /* Objects of a level that the set touches. */
-static bool touches_objects(const struct place_topology *t, const struct place_set *set,
-                            enum place_level level, struct place_set *objects)
+static struct place_set touched_objects(const struct place_topology *t, const struct place_set *set,
+                                        enum place_level level)
 {
+    struct place_set objects = {0};
+
     for (uint32_t i = 0; i < t->n_pus; i++)
-        if (place_set_has(set, t->pus[i].os) && t->pus[i].of[level] != PLACE_NONE &&
-            !place_set_add(objects, t->pus[i].of[level]))
-            return false;
-    return true;
+        if (place_set_has(set, t->pus[i].os) && t->pus[i].of[level] != PLACE_NONE)
+            place_set_add(&objects, t->pus[i].of[level]);
+    return objects;
 }
 
 char *place_locality(const struct place_topology *t, const struct place_set *set)
@@ -151,27 +131,19 @@ char *place_locality(const struct place_topology *t, const struct place_set *set
     } levels[] = {{"SK", PLACE_SOCKET}, {"L3", PLACE_L3},       {"L2", PLACE_L2},  {"L1", PLACE_L1},
                   {"CR", PLACE_CORE},   {"HT", PLACE_HWTHREAD}, {"NM", PLACE_NUMA}};
     const char *colon = "";
-    char *text = NULL;
+    char *text;
     size_t len;
-    FILE *f = open_memstream(&text, &len);
-    bool ok = f != NULL;
+    FILE *f = text_open(&text, &len);
 
-    for (size_t i = 0; ok && i < sizeof(levels) / sizeof(levels[0]); i++) {
-        struct place_set objects = {0};
-        char *list = NULL;
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        const struct place_set objects = touched_objects(t, set, levels[i].level);
 
-        ok = touches_objects(t, set, levels[i].level, &objects) &&
-             (!objects.bits || (list = place_set_text(&objects)));
-        if (list) {
-            fprintf(f, "%s%s%s", colon, levels[i].name, list);
-            colon = ":";
-        }
-        free(list);
-        place_set_free(&objects);
+        if (!objects.end)
+            continue;
+        fprintf(f, "%s%s", colon, levels[i].name);
+        place_set_print(f, &objects);
+        colon = ":";
     }
-    if (!f || fclose(f) != 0 || !ok) {
-        free(text);
-        return NULL;
-    }
+    text_close(f);
     return text;
 }

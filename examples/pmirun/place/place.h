@@ -19,25 +19,27 @@
 #define PMIRUN_PLACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define PLACE_MAX_PUS 8192u /* of a node, as Linux has it; their numbers are below it too */
 #define PLACE_NONE    UINT32_MAX
 
 /* ---- sets of processors ---- */
 
-/* By the kernel's numbers, as sched_setaffinity() takes it. {0}: empty. */
+#define PLACE_WORD_BITS (8 * sizeof(unsigned long))
+
+/* By the kernel's numbers, `bits` as sched_setaffinity() takes it. {0}: empty. */
 struct place_set {
-    size_t bytes;
-    unsigned long *bits;
+    uint32_t end; /* those in it are below this */
+    unsigned long bits[PLACE_MAX_PUS / PLACE_WORD_BITS];
 };
 
-bool place_set_add(struct place_set *set, uint32_t cpu); /* false: out of memory */
+void place_set_add(struct place_set *set, uint32_t cpu);
 bool place_set_has(const struct place_set *set, uint32_t cpu);
 uint32_t place_set_count(const struct place_set *set);
-void place_set_free(struct place_set *set);
-/* "0-3,8". To be freed; NULL: out of memory. So for the texts below. */
+void place_set_print(FILE *f, const struct place_set *set); /* "0-3,8" */
+/* The same. To be freed, as the texts below. */
 char *place_set_text(const struct place_set *set);
 
 /* ---- a node ---- */
@@ -71,7 +73,7 @@ struct place_topology {
 /* ---- a policy ---- */
 
 struct place_policy {
-    bool map_given, bind_given;
+    bool bind_given;
     enum place_level map; /* PLACE_NODE: ranks are dealt out to bind objects alone */
     bool block;
     bool nodes_cyclic;      /* ranks go round the nodes: --map-by node */
@@ -89,7 +91,6 @@ const char *place_parse_bind(struct place_policy *p, const char *text);
 /* After both are read: sets defaults and refuses contradictions. NULL, or an error text. */
 const char *place_settle(struct place_policy *p);
 bool place_binds(const struct place_policy *p);
-void place_policy_free(struct place_policy *p);
 
 /* ---- the decision ---- */
 
@@ -97,8 +98,7 @@ enum place_result {
     PLACE_OK,
     PLACE_FULL,       /* plan->room says for how many there is room */
     PLACE_NO_OBJECTS, /* the node has none of map or of bind: plan->missing */
-    PLACE_NO_ROOM,    /* no map object has `each` bind objects */
-    PLACE_NO_MEMORY
+    PLACE_NO_ROOM     /* no map object has `each` bind objects */
 };
 
 /* Processors first to last - 1 of the table, those that are usable. */
@@ -118,8 +118,8 @@ struct place_plan {
 /* For n ranks, with any policy but a list. place_plan_free() in any case. */
 enum place_result place_ranks(const struct place_topology *t, const struct place_policy *p,
                               uint32_t n, struct place_plan *plan);
-/* Adds the processors of a group. False: out of memory. */
-bool place_group_set(const struct place_topology *t, const struct place_group *g,
+/* Adds the processors of a group. */
+void place_group_set(const struct place_topology *t, const struct place_group *g,
                      struct place_set *set);
 void place_plan_free(struct place_plan *plan);
 

@@ -3,12 +3,10 @@
 #define _GNU_SOURCE
 #include "place.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define MAX_EACH PLACE_MAX_PUS
+#include "../local/util.h"
 
 static const struct {
     const char *name;
@@ -44,67 +42,38 @@ static bool find_level(const char *text, size_t len, enum place_level *level)
     return false;
 }
 
-/* A number from min to max at *text, which moves behind it. */
-static bool policy_number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
+static const char *set_each(uint32_t *v, const char *text, const char *end)
 {
-    unsigned long long n = 0;
-    const char *p = *text;
-
-    if (!isdigit((unsigned char)*p))
-        return false;
-    for (; isdigit((unsigned char)*p); p++)
-        if ((n = 10 * n + (unsigned)(*p - '0')) > max)
-            return false;
-    if (n < min)
-        return false;
-    *text = p;
-    *v = (uint32_t)n;
-    return true;
-}
-
-static const char *set_each(uint32_t *v, const char *text)
-{
-    static const char wrong[] = "wants 1 to 8192 objects for a rank";
-    uint32_t each;
-
-    if (!policy_number(&text, 1, MAX_EACH, &each) || *text)
-        return wrong;
-    *v = each;
-    return NULL;
+    if (read_number(&text, PLACE_MAX_PUS, v) && text == end && *v > 0)
+        return NULL;
+    return "wants 1 to 8192 objects for a rank";
 }
 
 /* One word behind the object. */
-static const char *parse_modifier(struct place_policy *p, const char *text, size_t len, bool *order)
+static const char *parse_modifier(struct place_policy *p, const char *text, size_t len)
 {
-    char word[16] = "";
-
-    if (len >= sizeof(word))
-        len = 0; /* not one of ours */
-    memcpy(word, text, len);
-    if (strncasecmp(word, "pe=", 3) == 0)
-        return set_each(&p->map_each, word + 3);
-    if (strcasecmp(word, "block") != 0 && strcasecmp(word, "cyclic") != 0)
-        return "wants block, cyclic or PE=N after the object";
-    *order = true;
-    p->block = strcasecmp(word, "block") == 0;
-    return NULL;
+    if (strncasecmp(text, "pe=", 3) == 0)
+        return set_each(&p->map_each, text + 3, text + len);
+    p->block = is_word(text, len, "block");
+    if (p->block || is_word(text, len, "cyclic"))
+        return NULL;
+    return "wants block, cyclic or PE=N after the object";
 }
 
 const char *place_parse_map(struct place_policy *p, const char *text)
 {
     size_t len = strcspn(text, ":");
     const char *why = NULL;
-    bool slot = is_word(text, len, "slot"), order = false;
+    bool slot = is_word(text, len, "slot");
 
     p->map_each = 0; /* the last --map-by counts */
-    p->map_given = true;
     p->map = PLACE_NODE;
     if (!slot && !find_level(text, len, &p->map))
         return "wants slot, node, socket, numa, l1cache, l2cache, l3cache, core or hwthread";
     p->block = slot;
     for (text += len; *text && !why; text += len) {
         len = strcspn(++text, ":,");
-        why = parse_modifier(p, text, len, &order);
+        why = parse_modifier(p, text, len);
     }
     if (p->map == PLACE_NODE) { /* the order is that of nodes */
         p->nodes_cyclic = !p->block;
@@ -119,14 +88,14 @@ static const char *parse_set(struct place_set *set, const char **text)
     do {
         uint32_t first, last;
 
-        if (!policy_number(text, 0, PLACE_MAX_PUS - 1, &first))
+        if (!read_number(text, PLACE_MAX_PUS - 1, &first))
             return "wants processors from 0 to 8191, such as list:0-3,4+6";
         last = first;
-        if (**text == '-' && (++*text, !policy_number(text, first, PLACE_MAX_PUS - 1, &last)))
+        if (**text == '-' &&
+            (++*text, !read_number(text, PLACE_MAX_PUS - 1, &last) || last < first))
             return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
-            if (!place_set_add(set, cpu))
-                return "needs more memory than pmirun can get";
+            place_set_add(set, cpu);
     } while (**text == '+' && ++*text);
     return NULL;
 }
@@ -136,11 +105,7 @@ static const char *parse_list(struct place_policy *p, const char *text)
     const char *why;
 
     do {
-        struct place_set *more = realloc(p->list, (p->n_list + 1) * sizeof(*more));
-
-        if (!more)
-            return "needs more memory than pmirun can get";
-        p->list = more;
+        p->list = xrealloc(p->list, (p->n_list + 1) * sizeof(*p->list));
         p->list[p->n_list] = (struct place_set){0};
         why = parse_set(&p->list[p->n_list++], &text);
         if (why)
@@ -153,8 +118,6 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
 {
     size_t len = strcspn(text, ":");
 
-    for (uint32_t i = 0; i < p->n_list; i++)
-        place_set_free(&p->list[i]);
     p->n_list = 0; /* the last --bind-to counts */
     p->bind_each = 0;
     p->bind_given = true;
@@ -166,7 +129,7 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
     if (!find_level(text, len, &p->bind) || p->bind == PLACE_NODE)
         return "wants none, socket, numa, l1cache, l2cache, l3cache, core, hwthread or "
                "list:PROCESSORS,...";
-    return text[len] ? set_each(&p->bind_each, text + len + 1) : NULL;
+    return text[len] ? set_each(&p->bind_each, text + len + 1, strchr(text, '\0')) : NULL;
 }
 
 const char *place_settle(struct place_policy *p)
@@ -190,12 +153,4 @@ const char *place_settle(struct place_policy *p)
 bool place_binds(const struct place_policy *p)
 {
     return p->bind != PLACE_NODE || p->n_list;
-}
-
-void place_policy_free(struct place_policy *p)
-{
-    for (uint32_t i = 0; i < p->n_list; i++)
-        place_set_free(&p->list[i]);
-    free(p->list);
-    *p = (struct place_policy){0};
 }

@@ -75,8 +75,8 @@ void end_agent(struct agent *a)
         free(a->peers[i].address);
     }
     free(a->peers);
-    msg_free(&a->msg);
-    msg_free(&a->frame);
+    free(a->msg.p);
+    free(a->frame.p);
 }
 
 /* An agent's ranks begin, as launch.c would have it. */

@@ -43,6 +43,7 @@ void begin_head(struct world *w, bool with_prelude)
     struct job plan = {.n_apps = 1};
 
     pr->jobs.head = pr->input.head = &w->head;
+    w->head.opt = &pr->opt;
     w->head.jobs = &pr->jobs;
     w->head.output = &pr->output;
     w->head.input = &pr->input;
@@ -81,5 +82,6 @@ void end_head(struct head *h)
     }
     free(h->nodes);
     free(h->starters);
+    free(h->msg.p);
     pmiwire_server_destroy(h->names);
 }

@@ -17,7 +17,6 @@ static bool server_opened(void *ctx, struct channel *c)
     struct world *w = ctx;
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
 
-    nc->deadline_ns = 0;
     return w->net->ops->opened(w->net->of, nc);
 }
 
@@ -115,10 +114,9 @@ void deliver(struct world *w, struct peer_end *e, const uint8_t *p, size_t n)
 /* A sealed frame, kept. */
 void seal(struct peer_end *e, const uint8_t *payload, size_t n)
 {
-    struct iovec iov = {(void *)(uintptr_t)payload, n};
     const void *p;
 
-    check(channel_send(&e->ch, &iov, 1) == 0);
+    check(channel_send(&e->ch, payload, n) == 0);
     e->kept_len = channel_output(&e->ch, &p);
     e->kept = realloc(e->kept, e->kept_len);
     check(e->kept != NULL);
@@ -140,7 +138,8 @@ void say_frame(struct world *w, struct peer_end *e, const uint8_t *payload, size
 void say_msg(struct world *w, struct peer_end *e, struct msg *m)
 {
     say_frame(w, e, (const uint8_t *)m->p, m->len);
-    msg_free(m);
+    free(m->p);
+    *m = (struct msg){0};
 }
 
 /* A link whose two ends have proven who they are. The server dials when `dials`. */
@@ -157,8 +156,8 @@ void connect_link(struct world *w, int i, uint32_t id, bool dials)
     e->nc->src.fd = -1;
     e->nc->net = w->net;
     e->nc->dialled = dials;
-    check(channel_init(&e->nc->ch, &w->net->self, dials, dials ? id : CHANNEL_NOBODY) == 0);
-    check(channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->net->self.id) == 0);
+    channel_init(&e->nc->ch, &w->net->self, dials, dials ? id : CHANNEL_NOBODY);
+    channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->net->self.id);
     if (w->pr.jobs.agent && dials)
         w->agent.head = e->nc;
     for (bool any = true; any;) {

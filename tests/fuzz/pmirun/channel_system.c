@@ -224,18 +224,11 @@ void net_close(struct netconn *nc)
 /* What an agent says to others goes nowhere: their links come to us. */
 static struct netconn nowhere = {.dialled = true};
 
-int net_send2(struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
-{
-    struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
-
-    if (nc == &nowhere)
-        return 0;
-    return nc->dead ? -EPIPE : channel_send(&nc->ch, iov, n ? 2 : 1);
-}
-
 int net_send(struct netconn *nc, const void *p, size_t n)
 {
-    return net_send2(nc, p, n, NULL, 0);
+    if (nc == &nowhere)
+        return 0;
+    return nc->dead ? -EPIPE : channel_send(&nc->ch, p, n);
 }
 
 int net_listen(struct net *net, const char *address, uint16_t *port)

@@ -10,7 +10,6 @@
 #include "../../../examples/pmirun/local/pmirun.h"
 #include "../../../examples/pmirun/multinode/agent.h"
 #include "../../../examples/pmirun/multinode/head.h"
-#include "../../../examples/pmirun/multinode/names.h"
 
 enum { LINKS = 3, FIRST_PID = 1000000000, SUM_BYTES = 32 };
 

@@ -91,7 +91,7 @@ static void end_world(struct world *w)
     free(pr->opt.map_by);
     free(pr->opt.bind_to);
     free(pr->opt.topology);
-    place_policy_free(&pr->opt.place);
+    free(pr->opt.place.list);
     free(pr->timeline.events);
     free(pr->timeline.clocks);
 }
@@ -262,7 +262,7 @@ static void stranger(const uint8_t *data, size_t size, bool dials, bool shaped)
     first[28] = 1;
     if (dials)
         memcpy(first, "FPNA", 4);
-    check(channel_init(&c, &self, dials, dials ? 2 : CHANNEL_NOBODY) == 0);
+    channel_init(&c, &self, dials, dials ? 2 : CHANNEL_NOBODY);
     if (dials)
         channel_sent(&c, channel_output(&c, &p));
     if (shaped)
@@ -287,6 +287,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     randombytes_set_implementation(&same_numbers);
+    check(channel_start(abort) == 0);
     if (data[0] & 2) {
         stranger(data + 1, size - 1, data[0] & 1, data[0] & 4);
         return 0;
