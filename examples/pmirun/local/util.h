@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
@@ -29,9 +28,6 @@ uint32_t random_u32(void);
 uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* open_memstream() and fclose(), which exit on failure. */
-FILE *text_open(char **text, size_t *len);
-void text_close(FILE *f);
 /* Adds to an array that ends with NULL, of *n strings. */
 void strings_add(char ***list, uint32_t *n, char *string);
 /* Frees `all`, which may be NULL, and returns it with more behind it. */
