@@ -66,8 +66,10 @@ static void print_exit_codes(const struct jobs *jobs)
     const struct job *job = jobs->first;
     char *text = NULL;
     size_t len = 0;
-    FILE *f = text_open(&text, &len);
+    FILE *f = open_memstream(&text, &len);
 
+    if (!f)
+        die(STATUS_RESOURCES, "out of memory");
     for (uint32_t node = 0; node < jobs->opt->n_nodes; node++) {
         const char *between = "";
 
@@ -82,7 +84,8 @@ static void print_exit_codes(const struct jobs *jobs)
         }
         fputc('\n', f);
     }
-    text_close(f);
+    if (fclose(f) != 0)
+        die(STATUS_RESOURCES, "out of memory");
     print_text(text, len);
     free(text);
 }

@@ -10,15 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../examples/pmirun/local/loop.h"
 #include "../../examples/pmirun/place/place.h"
-
-void progress_clear(void);
-void progress_clear(void)
-{
-}
-
-struct loop loop; /* of util.c */
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 

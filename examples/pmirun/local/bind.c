@@ -127,10 +127,9 @@ static bool may_use(const struct topology *topology, const struct place_topology
     return false;
 }
 
-/* NULL, or why not; so the functions below. */
-static char *bind_list(const struct topology *topology, const struct job *job,
-                       const struct seats *s, const struct place_topology *t,
-                       const struct place_set *own, struct binding *b)
+static int bind_list(const struct topology *topology, const struct job *job, const struct seats *s,
+                     const struct place_topology *t, const struct place_set *own, struct binding *b,
+                     char **why)
 {
     const struct place_policy *p = &job->jobs->opt->place;
 
@@ -139,19 +138,19 @@ static char *bind_list(const struct topology *topology, const struct job *job,
 
         b->sets[i] = p->list[s->own[i] % p->n_list];
         for (uint32_t cpu = 0; cpu < set->end; cpu++) {
-            char *may, *why;
+            char *may;
 
             if (!place_set_has(set, cpu) || may_use(topology, t, own, cpu))
                 continue;
             may = place_set_text(own);
-            why = xprintf("cannot bind rank %u to processor %u: pmirun may not use it here (it "
-                          "may use %s); use --bind-to none",
-                          job->ranks[i].number, cpu, may);
+            *why = xprintf("cannot bind rank %u to processor %u: pmirun may not use it here (it "
+                           "may use %s); use --bind-to none",
+                           job->ranks[i].number, cpu, may ? may : "?");
             free(may);
-            return why;
+            return STATUS_USAGE;
         }
     }
-    return NULL;
+    return 0;
 }
 
 /* Warns once why no rank is bound. */
@@ -187,15 +186,15 @@ static char *no_place(const struct place_policy *p, enum place_result rc, enum p
                    p->each, map);
 }
 
-/* NULL, and *full: no rank is bound. */
-static char *bind_objects(const struct job *job, const struct place_topology *t,
-                          const struct seats *s, struct binding *b, bool *full)
+/* 0, and *full: no rank is bound. */
+static int bind_objects(const struct job *job, const struct place_topology *t,
+                        const struct seats *s, struct binding *b, bool *full, char **why)
 {
     const struct place_policy *p = &job->jobs->opt->place;
     struct place_policy in_turn = *p;
     struct place_plan plan;
     enum place_result rc;
-    char *why = NULL;
+    int status = 0;
 
     /* Blocks depend on the number of seats; the same seats in turn have the same processors. */
     in_turn.block = p->block && s->alone;
@@ -203,12 +202,16 @@ static char *bind_objects(const struct job *job, const struct place_topology *t,
     *full = rc == PLACE_FULL;
     if (*full)
         say_full(p, s, plan.room);
-    else if (rc != PLACE_OK)
-        why = no_place(p, rc, plan.missing);
+    else if (rc == PLACE_NO_MEMORY)
+        status = STATUS_RESOURCES;
+    else if (rc != PLACE_OK) {
+        *why = no_place(p, rc, plan.missing);
+        status = STATUS_USAGE;
+    }
     for (uint32_t i = 0; rc == PLACE_OK && i < b->n; i++)
         place_group_set(t, &plan.groups[plan.group_of[s->own[i]]], &b->sets[i]);
     place_plan_free(&plan);
-    return why;
+    return status;
 }
 
 /* ---- telling ---- */
@@ -221,14 +224,16 @@ static void report_binding(const struct job *job, uint32_t i, const char *what, 
 }
 
 /* Turns the decision into texts, and reports it. */
-static void describe_binding(const struct topology *topology, const struct job *job,
-                             const struct place_topology *t, struct binding *b)
+static int describe_binding(const struct topology *topology, const struct job *job,
+                            const struct place_topology *t, struct binding *b)
 {
     const char *what = topology->elsewhere ? "placed on" : "bound to";
 
     for (uint32_t i = 0; i < b->n; i++) {
         char *cpus = place_set_text(&b->sets[i]), *drawn = NULL;
 
+        if (!cpus)
+            return STATUS_RESOURCES;
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
         b->cpusets[i] = b->vars[i] + strlen(VARIABLE);
         if (t && job->mpi != MPI_PMI)
@@ -240,6 +245,7 @@ static void describe_binding(const struct topology *topology, const struct job *
         free(drawn);
         free(cpus);
     }
+    return 0;
 }
 
 static void report_unbound(const struct job *job, const struct place_set *own)
@@ -247,15 +253,15 @@ static void report_unbound(const struct job *job, const struct place_set *own)
     char *cpus = place_set_text(own);
 
     for (uint32_t i = 0; job->jobs->opt->report_bindings && i < job->n_local; i++)
-        report_binding(job, i, "not bound", NULL, cpus);
+        report_binding(job, i, "not bound", NULL, cpus ? cpus : "?");
     free(cpus);
 }
 
 /* ---- a job ---- */
 
-/* The topology, if it is needed, and which of its processors ranks may use. */
-static char *find_table(struct topology *topology, const struct job *job,
-                        const struct place_set *own, const struct place_topology **t)
+/* The topology, if it is needed, and which of its processors ranks may use. 0, or a STATUS_*. */
+static int find_table(struct topology *topology, const struct job *job, const struct place_set *own,
+                      const struct place_topology **t, char **why)
 {
     const struct place_policy *p = &job->jobs->opt->place;
     const char *no_table;
@@ -263,61 +269,64 @@ static char *find_table(struct topology *topology, const struct job *job,
     *t = NULL;
     if (p->n_list && !job->jobs->opt->report_bindings && !job->jobs->opt->topology &&
         job->mpi == MPI_PMI)
-        return NULL;
+        return 0;
     *t = topology_table(topology, &no_table);
     if (!*t && job->jobs->opt->topology)
-        return xprintf("--topology \"%s\": %s", job->jobs->opt->topology, no_table);
-    if (!*t && !p->n_list)
-        return xprintf(
+        *why = xprintf("--topology \"%s\": %s", job->jobs->opt->topology, no_table);
+    else if (!*t && !p->n_list)
+        *why = xprintf(
             "--bind-to %s: the topology of this node is unknown: %s; use --bind-to none, or list",
             place_level_name(p->bind), no_table);
     for (uint32_t i = 0; *t && !topology->elsewhere && i < (*t)->n_pus; i++)
         (*t)->pus[i].usable = place_set_has(own, (*t)->pus[i].os);
-    return NULL;
+    return *why ? STATUS_USAGE : 0;
 }
 
-static char *decide_binding(struct topology *topology, struct job *job, const struct place_set *own)
+static int decide_binding(struct topology *topology, struct job *job, const struct place_set *own,
+                          char **why)
 {
     const struct seats seats = find_seats(job);
     const struct place_topology *t;
     struct binding *b;
     bool full = false;
-    char *why = find_table(topology, job, own, &t);
+    int status = find_table(topology, job, own, &t, why);
 
-    if (why)
-        return why;
+    if (status)
+        return status;
     b = make_binding(job->n_local);
     if (job->jobs->opt->place.n_list)
-        why = bind_list(topology, job, &seats, t, own, b);
+        status = bind_list(topology, job, &seats, t, own, b, why);
     else
-        why = bind_objects(job, t, &seats, b, &full);
-    if (full)
+        status = bind_objects(job, t, &seats, b, &full, why);
+    if (status == 0 && full)
         report_unbound(job, own);
-    else if (!why)
-        describe_binding(topology, job, t, b);
-    if (why || full || topology->elsewhere)
+    else if (status == 0)
+        status = describe_binding(topology, job, t, b);
+    if (status || full || topology->elsewhere)
         bind_free(b);
     else
         job->bound = b;
-    return why;
+    return status;
 }
 
 int bind_job(struct topology *topology, struct job *job, char **why)
 {
-    const bool binds = place_binds(&job->jobs->opt->place);
     struct place_set own = {0};
+    int status = 0;
 
     *why = NULL;
-    if (!binds && !job->jobs->opt->report_bindings)
+    if (!place_binds(&job->jobs->opt->place) && !job->jobs->opt->report_bindings)
         return 0;
-    if (!bind_own(&own)) {
+    if (!bind_own(&own))
         *why = xprintf("the processors that pmirun may use are unknown: sched_getaffinity: %s",
                        strerror(errno));
-        return STATUS_RESOURCES;
-    }
-    if (binds)
-        *why = decide_binding(topology, job, &own);
+    else if (place_binds(&job->jobs->opt->place))
+        status = decide_binding(topology, job, &own, why);
     else
         report_unbound(job, &own);
-    return *why ? STATUS_USAGE : 0;
+    if (*why && !status)
+        status = STATUS_RESOURCES;
+    if (status && !*why)
+        *why = xprintf("out of memory for the bindings of ranks");
+    return status;
 }

@@ -146,21 +146,6 @@ bool begins_with(const char *text, const char *const *any)
     return *any != NULL;
 }
 
-FILE *text_open(char **text, size_t *len)
-{
-    FILE *f = open_memstream(text, len);
-
-    if (!f)
-        die(STATUS_RESOURCES, "out of memory");
-    return f;
-}
-
-void text_close(FILE *f)
-{
-    if (fclose(f) != 0)
-        die(STATUS_RESOURCES, "out of memory");
-}
-
 bool read_number(const char **text, uint32_t max, uint32_t *v)
 {
     uint64_t n = 0;

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <stdio.h>
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
@@ -24,7 +23,8 @@
 #define STATUS_NODE       253 /* a node could not be reached, or was lost */
 #define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
-uint64_t clock_ns(void);
+    uint64_t
+    clock_ns(void);
 const char *own_host(void);           /* gethostname()'s */
 void random_bytes(void *p, size_t n); /* fit for secrets; n of at most 256 */
 uint32_t random_u32(void);
@@ -35,9 +35,6 @@ void *xzalloc(size_t bytes); /* zeros */
 /* Makes room for n bytes: doubles *cap as often as that takes. */
 void *xgrow(void *p, size_t *cap, size_t n);
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* open_memstream() and fclose(), which exit on failure. */
-FILE *text_open(char **text, size_t *len);
-void text_close(FILE *f);
 /* Adds to an array that ends with NULL, of *n strings. */
 void strings_add(char ***list, uint32_t *n, char *string);
 /* Frees `all`, which may be NULL, and returns it with more behind it. */

@@ -69,13 +69,18 @@ static bool parse_hex(const char *text, uint8_t *out, size_t n)
     return !*text;
 }
 
+static bool parse_u32(const char *text, uint32_t *v)
+{
+    return read_number(&text, UINT32_MAX - 1, v) && !*text;
+}
+
 static bool parse_node(struct agent *a, const char *text)
 {
     const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
 
     if (a->step) /* whose arguments had it */
         return strcmp(text, "step") == 0;
-    return id && read_number(&id, UINT32_MAX - 1, &a->node) && !*id;
+    return id && parse_u32(id, &a->node);
 }
 
 static bool split_addresses(const char *text, struct agent *a)
@@ -88,28 +93,29 @@ static bool split_addresses(const char *text, struct agent *a)
     return n > 0;
 }
 
-/* The lines are boot_lines() of starter.c. */
+/* The lines are boot_lines() of starter.c, in that order. */
 static void parse_boot(struct agent *a, const char *text)
 {
     struct channel_self *self = &a->net.self;
     char version[32], job[2 * CHANNEL_JOB_BYTES + 1], secret[2 * CHANNEL_SECRET_BYTES + 1],
-        node[16];
-    uint32_t port, silence_ms;
+        node[16], try[16], nodes[16], silence[16], to[16];
+    uint32_t port = 0, silence_ms = 0;
     int head_at = 0;
-    const int n =
-        sscanf(text,
-               "pmirun-agent %31s\njob %32s\nsecret %64s\nnode %15s\ntry %u\nnodes "
-               "%u\nsilence %u\nport %u\nhead %n",
-               version, job, secret, node, &a->try, &a->n_nodes, &silence_ms, &port, &head_at);
+    const int n = sscanf(text,
+                         "pmirun-agent %31[^\n]\njob %32s\nsecret %64s\nnode %15s\ntry %15s\nnodes "
+                         "%15s\nsilence %15s\nport %15s\nhead%n",
+                         version, job, secret, node, try, nodes, silence, to, &head_at);
 
     if (n >= 1 && strcmp(version, BOOT_VERSION) != 0)
         die(STATUS_NODE,
             "agent: its version differs from the head's (which sent %.20s, not %s): install the "
             "same pmirun on all hosts",
             version, BOOT_VERSION);
-    if (!head_at || !parse_hex(job, self->job, sizeof(self->job)) ||
+    if (!head_at || text[head_at] != ' ' || !parse_hex(job, self->job, sizeof(self->job)) ||
         !parse_hex(secret, self->secret, sizeof(self->secret)) || !parse_node(a, node) ||
-        a->node >= a->n_nodes || port == 0 || port > 65535 || !split_addresses(text + head_at, a))
+        !parse_u32(try, &a->try) || !parse_u32(nodes, &a->n_nodes) ||
+        !parse_u32(silence, &silence_ms) || !parse_u32(to, &port) || a->node >= a->n_nodes ||
+        port == 0 || port > 65535 || !split_addresses(text + head_at, a))
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
     explicit_bzero(secret, sizeof(secret));

@@ -295,11 +295,12 @@ void net_close(struct netconn *nc)
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
 void net_free_closed(struct net *net)
 {
-    struct netconn **p = &net->conns;
+    struct netconn **p;
 
     if (!net || !net->any_dead)
         return;
     net->any_dead = false;
+    p = &net->conns;
     while (*p) {
         struct netconn *nc = *p;
 

@@ -94,7 +94,7 @@ uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 option_fn set_launch, set_links, set_map_by, set_bind_to;
 option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi;
 option_fn set_stats, set_timeline;
-/* hosts.c: a list, a file. They add to opt->hosts. */
+/* hosts.c: a list, a file. They add to opt->given. */
 option_fn set_hosts, set_hostfile;
 /* The file that HYDRA_HOST_FILE names, if it is set, and this is not one of several tasks. */
 void hosts_of_hydra(struct parse *p);

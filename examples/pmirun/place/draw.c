@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "place.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "../local/util.h"
 
 /* ---- in words ---- */
 
@@ -98,27 +98,32 @@ static void put_picture(FILE *f, const struct place_topology *t, const struct pl
 
 char *place_draw(const struct place_topology *t, const struct place_set *set)
 {
-    char *text;
+    char *text = NULL;
     size_t len;
-    FILE *f = text_open(&text, &len);
+    FILE *f = open_memstream(&text, &len);
 
-    put_words(f, t, set);
-    fputs(": ", f);
-    put_picture(f, t, set);
-    text_close(f);
+    if (f) {
+        put_words(f, t, set);
+        fputs(": ", f);
+        put_picture(f, t, set);
+    }
+    if (!f || fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
     return text;
 }
 
 /* ---- for PMIx ---- */
 
-/* Objects of a level that the set touches. */
+/* Objects of a level that the set touches; none of PLACE_NONE, nor with a number above all processors'. */
 static struct place_set touched_objects(const struct place_topology *t, const struct place_set *set,
                                         enum place_level level)
 {
     struct place_set objects = {0};
 
     for (uint32_t i = 0; i < t->n_pus; i++)
-        if (place_set_has(set, t->pus[i].os) && t->pus[i].of[level] != PLACE_NONE)
+        if (place_set_has(set, t->pus[i].os) && t->pus[i].of[level] < PLACE_MAX_PUS)
             place_set_add(&objects, t->pus[i].of[level]);
     return objects;
 }
@@ -131,19 +136,25 @@ char *place_locality(const struct place_topology *t, const struct place_set *set
     } levels[] = {{"SK", PLACE_SOCKET}, {"L3", PLACE_L3},       {"L2", PLACE_L2},  {"L1", PLACE_L1},
                   {"CR", PLACE_CORE},   {"HT", PLACE_HWTHREAD}, {"NM", PLACE_NUMA}};
     const char *colon = "";
-    char *text;
+    char *text = NULL;
     size_t len;
-    FILE *f = text_open(&text, &len);
+    FILE *f = open_memstream(&text, &len);
+    bool ok = f != NULL;
 
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+    for (size_t i = 0; ok && i < sizeof(levels) / sizeof(levels[0]); i++) {
         const struct place_set objects = touched_objects(t, set, levels[i].level);
+        char *list = place_set_text(&objects);
 
-        if (!objects.end)
-            continue;
-        fprintf(f, "%s%s", colon, levels[i].name);
-        place_set_print(f, &objects);
-        colon = ":";
+        ok = list != NULL;
+        if (ok && *list) {
+            fprintf(f, "%s%s%s", colon, levels[i].name, list);
+            colon = ":";
+        }
+        free(list);
     }
-    text_close(f);
+    if (!f || fclose(f) != 0 || !ok) {
+        free(text);
+        return NULL;
+    }
     return text;
 }

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#include "../local/util.h"
-
 /* Consecutive groups of one map object. */
 struct object {
     uint32_t first, n_groups, next; /* next: whose turn it is */
@@ -160,16 +158,20 @@ enum place_result place_ranks(const struct place_topology *t, const struct place
     *plan = (struct place_plan){0};
     if (!has_objects(t, plan->missing = p->map) || !has_objects(t, plan->missing = p->bind))
         return PLACE_NO_OBJECTS;
-    plan->groups = xrealloc(NULL, t->n_pus * sizeof(*plan->groups));
-    plan->group_of = xrealloc(NULL, n * sizeof(*plan->group_of));
-    w.objects = xrealloc(NULL, t->n_pus * sizeof(*w.objects));
-    make_groups(&w);
-    if (plan->room == 0)
-        rc = PLACE_NO_ROOM;
-    else if (n > plan->room)
-        rc = PLACE_FULL;
-    else
-        fill_objects(&w, n);
+    plan->groups = calloc(t->n_pus, sizeof(*plan->groups));
+    plan->group_of = calloc(n ? n : 1, sizeof(*plan->group_of));
+    w.objects = calloc(t->n_pus, sizeof(*w.objects));
+    if (!plan->groups || !plan->group_of || !w.objects) {
+        rc = PLACE_NO_MEMORY;
+    } else {
+        make_groups(&w);
+        if (plan->room == 0)
+            rc = PLACE_NO_ROOM;
+        else if (n > plan->room)
+            rc = PLACE_FULL;
+        else
+            fill_objects(&w, n);
+    }
     free(w.objects);
     return rc;
 }

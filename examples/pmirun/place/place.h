@@ -39,7 +39,7 @@ void place_set_add(struct place_set *set, uint32_t cpu);
 bool place_set_has(const struct place_set *set, uint32_t cpu);
 uint32_t place_set_count(const struct place_set *set);
 void place_set_print(FILE *f, const struct place_set *set); /* "0-3,8" */
-/* The same. To be freed, as the texts below. */
+/* The same. To be freed; NULL: out of memory. So for the texts below. */
 char *place_set_text(const struct place_set *set);
 
 /* ---- a node ---- */
@@ -81,7 +81,7 @@ struct place_policy {
     uint32_t map_each;      /* what PE=N says; 0: nothing */
     uint32_t bind_each;     /* the same of --bind-to */
     uint32_t each;          /* bind objects for each rank, once settled */
-    struct place_set *list; /* --bind-to list: instead of all this, a set for each rank */
+    struct place_set *list; /* --bind-to list: instead of all this, a set for each rank; malloc() */
     uint32_t n_list;
 };
 
@@ -98,7 +98,8 @@ enum place_result {
     PLACE_OK,
     PLACE_FULL,       /* plan->room says for how many there is room */
     PLACE_NO_OBJECTS, /* the node has none of map or of bind: plan->missing */
-    PLACE_NO_ROOM     /* no map object has `each` bind objects */
+    PLACE_NO_ROOM,    /* no map object has `each` bind objects */
+    PLACE_NO_MEMORY
 };
 
 /* Processors first to last - 1 of the table, those that are usable. */

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "place.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "../local/util.h"
 
 static const struct {
     const char *name;
@@ -42,9 +42,27 @@ static bool find_level(const char *text, size_t len, enum place_level *level)
     return false;
 }
 
+/* A number from min to max at *text, which moves behind it. */
+static bool policy_number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
+{
+    unsigned long long n = 0;
+    const char *p = *text;
+
+    if (!isdigit((unsigned char)*p))
+        return false;
+    for (; isdigit((unsigned char)*p); p++)
+        if ((n = 10 * n + (unsigned)(*p - '0')) > max)
+            return false;
+    if (n < min)
+        return false;
+    *text = p;
+    *v = (uint32_t)n;
+    return true;
+}
+
 static const char *set_each(uint32_t *v, const char *text, const char *end)
 {
-    if (read_number(&text, PLACE_MAX_PUS, v) && text == end && *v > 0)
+    if (policy_number(&text, 1, PLACE_MAX_PUS, v) && text == end)
         return NULL;
     return "wants 1 to 8192 objects for a rank";
 }
@@ -88,11 +106,10 @@ static const char *parse_set(struct place_set *set, const char **text)
     do {
         uint32_t first, last;
 
-        if (!read_number(text, PLACE_MAX_PUS - 1, &first))
+        if (!policy_number(text, 0, PLACE_MAX_PUS - 1, &first))
             return "wants processors from 0 to 8191, such as list:0-3,4+6";
         last = first;
-        if (**text == '-' &&
-            (++*text, !read_number(text, PLACE_MAX_PUS - 1, &last) || last < first))
+        if (**text == '-' && (++*text, !policy_number(text, first, PLACE_MAX_PUS - 1, &last)))
             return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
             place_set_add(set, cpu);
@@ -105,7 +122,11 @@ static const char *parse_list(struct place_policy *p, const char *text)
     const char *why;
 
     do {
-        p->list = xrealloc(p->list, (p->n_list + 1) * sizeof(*p->list));
+        struct place_set *more = realloc(p->list, (p->n_list + 1) * sizeof(*more));
+
+        if (!more)
+            return "needs more memory than pmirun can get";
+        p->list = more;
         p->list[p->n_list] = (struct place_set){0};
         why = parse_set(&p->list[p->n_list++], &text);
         if (why)

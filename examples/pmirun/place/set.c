@@ -4,7 +4,8 @@
 #define _GNU_SOURCE
 #include "place.h"
 
-#include "../local/util.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 void place_set_add(struct place_set *set, uint32_t cpu)
 {
@@ -46,11 +47,15 @@ void place_set_print(FILE *f, const struct place_set *set)
 
 char *place_set_text(const struct place_set *set)
 {
-    char *text;
+    char *text = NULL;
     size_t len;
-    FILE *f = text_open(&text, &len);
+    FILE *f = open_memstream(&text, &len);
 
-    place_set_print(f, set);
-    text_close(f);
+    if (f)
+        place_set_print(f, set);
+    if (!f || fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
     return text;
 }
