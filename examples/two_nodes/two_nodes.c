@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * two_nodes PROGRAM [ARGUMENT…]: a job over two nodes, one rank on each, from its beginning to its
- * end. Each node is a process with a PMI server; a socket between them carries frames. A real
- * launcher starts the second one on another host, over a link that authenticates its peer.
+ * two_nodes PROGRAM [ARGUMENT…]: a job on two nodes, a rank on each. Nodes are processes with a PMI
+ * server; frames go over a socket, in a real launcher over an authenticated link to another host.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -17,8 +16,7 @@
 
 #include <pmiwire.h>
 
-/* A message on the link is a frame, or the END of one byte: the rank of this node has ended, with
- * this status. The node continues to serve frames until it has the other's END. */
+/* On the link: a frame, or an END, the rank's status. A node serves on until it has the other's. */
 static struct message {
     struct message *next;
     size_t n;
@@ -33,7 +31,6 @@ static int on_send(void *ctx, const struct pmiwire_peer *job, uint32_t node,
 {
     struct message *m = calloc(1, sizeof(*m) + bytes);
 
-    (void)ctx, (void)job, (void)node;
     if (!m)
         _exit(1); /* the other node sees the link break */
     for (uint32_t i = 0; i < n_iov; m->n += iov[i++].iov_len)
@@ -55,8 +52,12 @@ static void end_node(int code, const char *why)
 
 static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t what, uint32_t why)
 {
-    (void)ctx, (void)who, (void)what, (void)why;
     end_node(1, "ranks wait for one that is gone");
+}
+
+static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t code, struct pmiwire_str s)
+{
+    end_node(code & 255 ? code & 255 : 1, "its rank called MPI_Abort");
 }
 
 static void link_serve(int link_fd)
@@ -102,10 +103,10 @@ static void rank_serve(int fd)
 
 int main(int argc, char **argv)
 {
-    struct pmiwire_server_ops ops = {.size = sizeof(ops), .send = on_send, .stuck = on_stuck};
+    struct pmiwire_server_ops ops = {
+        .size = sizeof(ops), .send = on_send, .stuck = on_stuck, .abort = on_abort};
     struct pmiwire_server_opts opts = {.size = sizeof(opts), .ops = &ops};
     struct pmiwire_job_opts jo = {.size = sizeof(jo), .kvsname = "job", .n_ranks = 2};
-    struct timespec now, ticked = {0, 0};
     int link[2], pair[2];
     uint32_t job;
 
@@ -132,13 +133,13 @@ int main(int argc, char **argv)
     }
     close(pair[1]);
     while (!sent_end || !got_end || first) { /* the end: END sent and received */
+        struct timespec now;
         struct pollfd fds[] = {{link[me], (short)(first ? POLLIN | POLLOUT : POLLIN), 0},
                                {conn ? pair[0] : -1, POLLIN, 0}};
 
         poll(fds, 2, conn ? 500 : 20); /* without a connection, the process ends soon */
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec != ticked.tv_sec)
-            pmiwire_server_tick(server, (uint64_t)(ticked = now).tv_sec * 1000000000);
+        pmiwire_server_tick(server, (uint64_t)now.tv_sec * 1000000000);
         link_serve(link[me]);
         rank_serve(pair[0]);
     }

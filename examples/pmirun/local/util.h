@@ -23,8 +23,7 @@
 #define STATUS_NODE       253 /* a node could not be reached, or was lost */
 #define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
-    uint64_t
-    clock_ns(void);
+uint64_t clock_ns(void);
 const char *own_host(void);           /* gethostname()'s */
 void random_bytes(void *p, size_t n); /* fit for secrets; n of at most 256 */
 uint32_t random_u32(void);

@@ -177,7 +177,8 @@ struct pmiwire_server_ops {
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
     /**
-     * A client asks to end the job (MPI_Abort). `who` always has a rank.
+     * A client asks to end the job (MPI_Abort), and may wait until you have ended it, as MPICH
+     * does: stop all ranks. NULL: such a job hangs. `who` always has a rank.
      * @param message  prose from the client, untrusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
