@@ -37,6 +37,13 @@ static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t 
     CHECK(rankmap_translate(a, NULL, n_a, b, out) == 0);
     for (uint32_t i = 0; i < n_a; i++)
         CHECK(out[i] == (uint32_t)find(y, n_b, x[i]));
+    for (uint32_t i = 0; i < n; i++)
+        if (below(3) == 0)
+            ranks[i] = RANKMAP_NO_RANK;
+    CHECK(rankmap_translate(a, ranks, n, b, out) == 0);
+    for (uint32_t i = 0; i < n; i++)
+        CHECK(out[i] == (ranks[i] == RANKMAP_NO_RANK ? RANKMAP_NO_RANK
+                                                     : (uint32_t)find(y, n_b, x[ranks[i]])));
     ranks[n] = n_a;
     CHECK(rankmap_translate(a, ranks, n + 1, b, out) == RANKMAP_ERANGE);
     CHECK(rankmap_translate(a, NULL, (size_t)n_a + 1, b, out) == RANKMAP_ERANGE);

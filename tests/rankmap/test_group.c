@@ -440,6 +440,64 @@ static void ranges_of_ranks(void **state)
     rankmap_unref(parent);
 }
 
+/* A union that adds nothing is one of its arguments: a list of many can begin with the empty map.
+ * An option that the argument does not meet is not forgotten. */
+static void union_of_one(void **state)
+{
+    uint32_t *ids = permutation(200, 5);
+    struct rankmap *none = affine(0, 1, 0), *table = from32(ids, 200), *some = affine(10, 1, 20),
+                   *map = NULL;
+    struct rankmap_opts small = {.size = sizeof(small), .id_limit = 100};
+
+    assert_int_equal(rankmap_union(none, table, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(table, none, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(table, some, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(none, none, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), 0);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_union(none, table, &small, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_union(table, none, &small, &map), RANKMAP_ERANGE);
+    assert_null(map);
+    rankmap_unref(some);
+    rankmap_unref(table);
+    rankmap_unref(none);
+    free(ids);
+}
+
+/* What a translation did not find stays so in the next, into the same array and from an empty map
+ * too. */
+static void translations_in_a_row(void **state)
+{
+    enum { N = 1000 };
+    uint32_t *ids = permutation(N, 5), ranks[N];
+    struct rankmap *table = from32(ids, N), *even = affine(0, 2, N / 2), *none = affine(0, 1, 0),
+                   *world = affine(0, 1, N);
+
+    assert_int_equal(rankmap_translate(world, NULL, N, even, ranks), 0);
+    assert_int_equal(ranks[7], RANKMAP_NO_RANK);
+    assert_int_equal(rankmap_translate(even, ranks, N, table, ranks), 0);
+    for (uint32_t r = 0; r < N; r++)
+        assert_int_equal(ranks[r], r % 2 ? RANKMAP_NO_RANK : rankmap_rank(table, r));
+    ranks[0] = ranks[1] = RANKMAP_NO_RANK;
+    assert_int_equal(rankmap_translate(none, ranks, 2, table, ranks), 0);
+    assert_int_equal(ranks[0], RANKMAP_NO_RANK);
+    ranks[1] = 0;
+    assert_int_equal(rankmap_translate(none, ranks, 2, table, ranks), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_translate(none, NULL, 0, table, NULL), 0);
+    rankmap_unref(world);
+    rankmap_unref(none);
+    rankmap_unref(even);
+    rankmap_unref(table);
+    free(ids);
+}
+
 /* The typed forms are the general one. */
 static void typed_arrays(void **state)
 {
@@ -702,6 +760,8 @@ int main(void)
         cmocka_unit_test(bricks_allocate_the_map_alone),
         cmocka_unit_test(lists_of_ranks),
         cmocka_unit_test(ranges_of_ranks),
+        cmocka_unit_test(union_of_one),
+        cmocka_unit_test(translations_in_a_row),
         cmocka_unit_test(typed_arrays),
         cmocka_unit_test(children_out_of_range),
         cmocka_unit_test(views),

@@ -276,7 +276,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
  * @param from   the map to which `ranks` belong
- * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1
+ * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1. RANKMAP_NO_RANK stays what it is: so
+ *               the output of one call may be the input of another, and so may MPI_PROC_NULL where
+ *               that is -1
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
@@ -303,7 +305,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
- * @param out   the map
+ * @param out   the map. Without opts->id_limit it is a itself if b has no other process, and b
+ *              itself if a is empty, with one more reference
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if
