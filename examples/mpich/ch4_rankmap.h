@@ -3,11 +3,11 @@
 #ifndef CH4_RANKMAP_H
 #define CH4_RANKMAP_H
 
-int MPIDIU_id_locate(uint64_t id, int *idx, int *avtid);
-MPIDI_av_table_t *MPIDIU_avt_alloc(int size);
-void MPIDIU_avt_unmap(MPIDI_av_table_t *table);
-int MPIDI_rank_map_init(MPIDI_rank_map_t *dest, const int lpids[], int n);
-void MPIDI_comm_free_rank_map(MPIR_Comm *comm);
+/* A process group for each address vector table: avtid and pgid are equal. */
+extern struct rankmap_av *MPIDIU_av;
+MPIDI_av_entry_t *MPIDIU_av_add(int size);
+int MPIDIU_rank_map_bind(MPIDI_rank_map_t *dest);
+void MPIDIU_comm_free_maps(MPIR_Comm *comm);
 
 MPL_STATIC_INLINE_PREFIX MPIDI_av_entry_t *MPIDIU_comm_rank_to_av(MPIR_Comm *comm, int rank)
 {
@@ -21,12 +21,10 @@ MPL_STATIC_INLINE_PREFIX uint64_t MPIDIU_av_to_id(const MPIDI_av_entry_t *av)
     return (uint64_t)(av - MPIDI_global.avt_mgr.av_table0->table);
 }
 
-/* Splits an id into a table and a place there. Returns the place. */
+/* What MPICH asks of a process: its place, here the id, and whether it is of another world. */
 MPL_STATIC_INLINE_PREFIX int MPIDIU_id_to_pid(uint64_t id, int *idx, int *avtid)
 {
-    if (unlikely(id >= (uint64_t)MPIDI_global.avt_mgr.av_table0->size))
-        return MPIDIU_id_locate(id, idx, avtid);
-    *avtid = 0;
+    *avtid = id >= (uint64_t)MPIDI_global.avt_mgr.av_table0->size;
     return *idx = (int)id;
 }
 
@@ -40,12 +38,6 @@ MPL_STATIC_INLINE_PREFIX int MPIDIU_comm_rank_to_pid_local(MPIR_Comm *comm, int 
                                                            int *avtid)
 {
     return MPIDIU_id_to_pid(rankmap_id(MPIDI_COMM(comm, local_map), rank), idx, avtid);
-}
-
-/* Whether a group has a rank of a communicator. */
-MPL_STATIC_INLINE_PREFIX int MPIDIU_valid_group_rank(MPIR_Comm *comm, int rank, MPIR_Group *group)
-{
-    return rankmap_rank(group->map, MPIDIU_av_to_id(MPIDIU_comm_rank_to_av(comm, rank))) >= 0;
 }
 
 #endif

@@ -16,4 +16,12 @@ typedef struct {
     struct rankmap *map;          /* rank to id */
 } MPIDI_rank_map_t;
 
+/* A gpid is an id. The entries of table 0, taken beyond its end, are those of all tables. */
+#define MPIDIU_GPID_CREATE(avtid, lpid) ((uint64_t)(lpid))
+#define MPIDIU_GPID_GET_AVTID(gpid)     0
+#define MPIDIU_GPID_GET_LPID(gpid)      (gpid)
+
+/* The MPI error of a code of librankmap. */
+int MPIR_Rankmap_error(int code);
+
 #endif

@@ -25,6 +25,8 @@
 
 #include "internal.h"
 
+#define MAX_ENTRY 16u /* bytes of an address and a tag; larger entries are the caller's own */
+
 #define GET(member)        atomic_load_explicit(&(member), memory_order_acquire)
 #define PUT(member, value) atomic_store_explicit(&(member), value, memory_order_release)
 
@@ -167,6 +169,23 @@ static const struct group_slot *slot_of_id(const struct groups *g, uint64_t id)
     return NULL;
 }
 
+/* Finds the group with the lowest pgid from `id` on. Returns NULL if there is none. */
+static const struct group_slot *slot_from_id(const struct groups *g, uint64_t id)
+{
+    const struct group_slot *found = NULL;
+    uint64_t lowest = UINT64_MAX;
+
+    for (uint32_t i = 0, n = GET(g->n); i < n; i++) {
+        uint64_t here = GET(g->slot[i].id);
+
+        if (here >= id && here < lowest) {
+            lowest = here;
+            found = &g->slot[i];
+        }
+    }
+    return found;
+}
+
 /* Finds the group that has a flat id. Returns NULL if there is none. */
 static inline const struct group_slot *slot_of_flat(const struct groups *g, uint64_t flat)
 {
@@ -228,7 +247,8 @@ int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **o
     if (!given || !out || rankmap__opts_take(&opts, given, sizeof(opts)) < 0 ||
         opts.reserved != 0 || rankmap__allocator_take(&alloc, opts.allocator) < 0 ||
         (opts.entry_bytes != 0 && opts.entry_bytes != 8 && opts.entry_bytes != 12 &&
-         opts.entry_bytes != 16) ||
+         opts.entry_bytes < 16) ||
+        opts.entry_bytes > RANKMAP_MAX_WIDTH ||
         (opts.tag_mask != 0 && (opts.entry_bytes != 8 || opts.tag_mask == UINT64_MAX)))
         return -EINVAL;
     if (opts.capacity == 0 || opts.capacity > RANKMAP_ID_LIMIT ||
@@ -514,6 +534,41 @@ int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankma
     return 0;
 }
 
+/* Returns whether a map has a process of a group. The map's bounds may be wider than its ids. */
+static bool map_meets(const struct rankmap *map, const struct group *group)
+{
+    uint64_t first = group->base, last = first + group->n_procs - 1, min, max;
+    bool found = false;
+    struct walk w;
+
+    if (map->n == 0)
+        return false;
+    rankmap__bounds(map, &min, &max);
+    if (max < first || min > last)
+        return false;
+    if (min >= first && max <= last)
+        return true;
+    for (rankmap__walk_start(&w, map); !found && rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            found |= w.id[i] >= first && w.id[i] <= last;
+    return found;
+}
+
+int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map, uint32_t id,
+                          struct rankmap_av_group *group)
+{
+    struct group found;
+
+    if (!map)
+        return -EINVAL;
+    for (uint64_t from = id; group_read(av, slot_from_id, from, &found); from = found.id + 1)
+        if (map_meets(map, &found)) {
+            *group = group_public(&found);
+            return 0;
+        }
+    return RANKMAP_ENOENT;
+}
+
 int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
                       uint64_t *lpid)
 {
@@ -567,7 +622,7 @@ int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t t
     unsigned char *entry;
     uint32_t short_tag = (uint32_t)tag;
 
-    if (av->width == 0)
+    if (av->width == 0 || av->width > MAX_ENTRY)
         return -EINVAL;
     if (!slot_of_flat(groups_now(av), id))
         return RANKMAP_ENOENT;
@@ -640,6 +695,8 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
 
     if (av->width == 0)
         return implicit_read(av, id, entry);
+    if (av->width > MAX_ENTRY)
+        return -EINVAL;
     if (!flat_is_in_group(av, id))
         return RANKMAP_ENOENT;
     at = av->entries + id * av->width;

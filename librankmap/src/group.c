@@ -7,11 +7,23 @@
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, set operations work on the pieces */
 #define SCAN_RANKS  2u    /* up to this many ids are searched in a table without an index */
 
+/* As rankmap__gather(), with RANKMAP_NO_ID for RANKMAP_NO_RANK. The map has a rank 0. */
+static void gather_some(const struct rankmap *map, const uint32_t *ranks, size_t n, uint64_t *ids)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = ranks[i] == RANKMAP_NO_RANK ? 0 : ranks[i];
+    rankmap__gather(map, ids, n, ids);
+    for (size_t i = 0; i < n; i++)
+        if (ranks[i] == RANKMAP_NO_RANK)
+            ids[i] = RANKMAP_NO_ID;
+}
+
 int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                       const struct rankmap *to, uint32_t *out)
 {
     struct rankmap_index *index = NULL;
     uint64_t ids[BLOCK];
+    size_t n_none = 0;
 
     if (!from || !to || (!out && n > 0))
         return -EINVAL;
@@ -19,9 +31,16 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
         return RANKMAP_ENOTINJECTIVE;
     if (!ranks && n > from->n)
         return RANKMAP_ERANGE;
-    for (size_t i = 0; ranks && i < n; i++)
-        if (ranks[i] >= from->n)
+    for (size_t i = 0; ranks && i < n; i++) {
+        if (ranks[i] >= from->n && ranks[i] != RANKMAP_NO_RANK)
             return RANKMAP_ERANGE;
+        n_none += ranks[i] == RANKMAP_NO_RANK;
+    }
+    if (n_none == n) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = RANKMAP_NO_RANK;
+        return 0;
+    }
     if (n > SCAN_RANKS && to->n > 0 && !rankmap__is_affine(to)) {
         int rc = rankmap__index_new(to, &rankmap__libc, n >= to->n / 16, &index);
 
@@ -31,7 +50,9 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
     for (size_t done = 0; done < n;) {
         size_t some = min_u64(BLOCK, n - done);
 
-        if (ranks) {
+        if (ranks && n_none > 0) {
+            gather_some(from, ranks + done, some, ids);
+        } else if (ranks) {
             for (size_t i = 0; i < some; i++)
                 ids[i] = ranks[done + i];
             rankmap__gather(from, ids, some, ids);
@@ -363,18 +384,25 @@ out:
     return rc;
 }
 
-/* Makes the map of all ids of a, then those of b. */
+/* Makes the map of all ids of a, then those of b: a itself if b is empty. */
 static int join_maps(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                      struct rankmap **out)
 {
     size_t n_a = rankmap__n_pieces(a), n_b = rankmap__n_pieces(b);
     struct ids ids = {.n = 0};
     struct piece *pieces;
-    uint64_t *all;
+    uint64_t *all, min, max;
     int rc;
 
     if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
+    if (a->n > 0 && b->n == 0) {
+        rankmap__bounds(a, &min, &max);
+        if (max < mk->id_limit) {
+            *out = rankmap_ref(a);
+            return 0;
+        }
+    }
     if (n_a > 0 && n_b > 0) {
         pieces = rankmap__alloc(mk->alloc, n_a + n_b, sizeof(*pieces));
         if (!pieces)
@@ -404,15 +432,8 @@ int rankmap__select(struct make mk, struct rankmap *a, const struct rankmap *b, 
     if (a->n == 0 || (wanted && b->n == 0))
         return rankmap__from_pieces(&mk, NULL, 0, out);
     mk.distinct = true;
-    if (b->n == 0) {
-        uint64_t min, max;
-
-        rankmap__bounds(a, &min, &max);
-        if (max >= mk.id_limit)
-            return join_maps(&mk, a, b, out);
-        *out = rankmap_ref(a);
-        return 0;
-    }
+    if (b->n == 0)
+        return join_maps(&mk, a, b, out);
     if (rankmap__is_affine(a) && rankmap__is_affine(b))
         rc = affine_sets(&mk, a, b, wanted, out);
     else if (rankmap__n_pieces(a) > 0 && rankmap__n_pieces(b) > 0)
@@ -457,6 +478,8 @@ int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opt
 
     if (rc < 0)
         return rc;
+    if (a->n == 0)
+        return rankmap__select(mk, b, a, false, out);
     plain = mk;
     plain.flags = 0;
     rc = rankmap__select(plain, b, a, false, &more);

@@ -199,8 +199,9 @@ int rankmap__view(const struct make *mk, struct rankmap *table, const struct sha
                   struct rankmap **out);
 void rankmap__explain_twins(const struct make *mk, const struct ids *ids, const char *places,
                             const char *what, struct rankmap_error *err);
+/* what: of which two ranges may not have the same, for err */
 int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
-                         struct rankmap **out, struct rankmap_error *err);
+                         const char *what, struct rankmap **out, struct rankmap_error *err);
 
 /* model_regular.c */
 size_t rankmap__regular_bytes(uint32_t n_levels);

@@ -148,7 +148,8 @@ static int pieces_of_ranges(const struct make *mk, const struct rankmap_range *r
 }
 
 /* Names two ranges that share an id. */
-static void explain_twin_ranges(const struct piece *pieces, size_t n, struct rankmap_error *err)
+static void explain_twin_ranges(const struct piece *pieces, size_t n, const char *what,
+                                struct rankmap_error *err)
 {
     for (size_t j = 1; j < n && n <= TWIN_RANGES; j++)
         for (size_t i = 0; i < j; i++) {
@@ -159,13 +160,13 @@ static void explain_twin_ranges(const struct piece *pieces, size_t n, struct ran
                 continue;
             id = pieces[j].first + common.first * pieces[j].stride;
             rankmap__fail(err, RANKMAP_EDUP, j, (uint64_t)id,
-                          "ranges %zu and %zu both have id %" PRId64, i, j, id);
+                          "ranges %zu and %zu both have %s %" PRId64, i, j, what, id);
             return;
         }
 }
 
 int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
-                         struct rankmap **out, struct rankmap_error *err)
+                         const char *what, struct rankmap **out, struct rankmap_error *err)
 {
     struct piece *pieces = rankmap__alloc(mk->alloc, n, sizeof(*pieces));
     int rc;
@@ -176,7 +177,7 @@ int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *rang
     if (rc == 0)
         rc = rankmap__from_pieces(mk, pieces, n, out);
     if (rc == RANKMAP_EDUP && pieces_of_ranges(mk, ranges, n, pieces, err) == 0)
-        explain_twin_ranges(pieces, n, err);
+        explain_twin_ranges(pieces, n, what, err);
     rankmap__free(mk->alloc, pieces);
     return rc;
 }
@@ -190,7 +191,7 @@ int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
     int rc = rankmap__make_init(&mk, opts, out && (ranges || n_ranges == 0));
 
     if (rc == 0)
-        rc = rankmap__from_ranges(&mk, ranges, n_ranges, out, &detail);
+        rc = rankmap__from_ranges(&mk, ranges, n_ranges, "id", out, &detail);
     return rankmap__report(rc, &detail, err);
 }
 

@@ -169,7 +169,7 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
         return rankmap__report(-ENOMEM, &detail, err);
     rc = read_ranges(&s, ranges, cap, &n);
     if (rc == 0) {
-        rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
+        rc = rankmap__from_ranges(&mk, ranges, n, "id", out, &detail);
         if (rc < 0 && detail.code == rc) { /* report the range's place in the text */
             s.at = s.begin;
             read_ranges(&s, ranges, (size_t)detail.where, &n);

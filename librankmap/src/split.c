@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of a parent's ranks: MPI_Group_incl() and _excl(), and MPI_Comm_split(), which takes the
- * ranks of one color in the order of their keys. */
+/* Lists and ranges of a parent's ranks: MPI_Group_incl(), _excl() and their ranges, and
+ * MPI_Comm_split(), which takes the ranks of one color in the order of their keys. */
 #include <errno.h>
 #include <limits.h>
 
@@ -86,8 +86,8 @@ int rankmap_split(struct rankmap *parent, const struct rankmap_member *members, 
 }
 
 /* Makes the map of a list of the parent's ranks. */
-static int list_map(const struct make *mk, const struct rankmap *parent, const int *ranks, size_t n,
-                    struct rankmap **list, struct rankmap_error *err)
+static int list_of_ranks(const struct make *mk, const struct rankmap *parent, const int *ranks,
+                         size_t n, struct rankmap **list, struct rankmap_error *err)
 {
     struct ids ids = {.a32 = (const uint32_t *)ranks, .n = n};
     struct make of_list = *mk;
@@ -105,17 +105,51 @@ static int list_map(const struct make *mk, const struct rankmap *parent, const i
     return rc;
 }
 
-static int listed_map(struct rankmap *parent, const int *ranks, size_t n, bool exclude,
-                      const struct rankmap_opts *opts, struct rankmap **out,
+/* Makes the map of ranges of the parent's ranks: 3·n ints. */
+static int list_of_ranges(const struct make *mk, const struct rankmap *parent, const int *triplets,
+                          size_t n, struct rankmap **list, struct rankmap_error *err)
+{
+    struct rankmap_range *ranges = rankmap__alloc(mk->alloc, n, sizeof(*ranges));
+    struct make of_list = *mk;
+    int rc = ranges ? 0 : -ENOMEM;
+
+    of_list.id_limit = parent->n;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        int64_t first = triplets[3 * i], last = triplets[3 * i + 1], stride = triplets[3 * i + 2];
+        bool reaches = stride != 0 && (stride > 0 ? first <= last : first >= last);
+        int64_t end = reaches ? first + (last - first) / stride * stride : last;
+
+        if (!reaches)
+            rc = rankmap__fail(err, RANKMAP_ERANGE, i, RANKMAP_NO_ID,
+                               "range %zu, from rank %d to %d by %d, does not reach its end", i,
+                               (int)first, (int)last, (int)stride);
+        else if (first < 0 || first >= parent->n || end < 0 || end >= parent->n)
+            rc = rankmap__fail(err, RANKMAP_ERANGE, i, RANKMAP_NO_ID,
+                               "range %zu, from rank %d to %d by %d, leaves the parent's %u ranks",
+                               i, (int)first, (int)last, (int)stride, (unsigned)parent->n);
+        ranges[i] = (struct rankmap_range){(uint64_t)first, (uint64_t)end, stride};
+    }
+    if (rc == 0)
+        rc = rankmap__from_ranges(&of_list, ranges, n, "rank", list, err);
+    rankmap__free(mk->alloc, ranges);
+    return rc;
+}
+
+/* Makes a list of the parent's ranks from what MPI passes. */
+typedef int list_fn(const struct make *mk, const struct rankmap *parent, const int *given, size_t n,
+                    struct rankmap **list, struct rankmap_error *err);
+
+static int listed_map(list_fn *list_of, struct rankmap *parent, const int *given, size_t n,
+                      bool exclude, const struct rankmap_opts *opts, struct rankmap **out,
                       struct rankmap_error *err)
 {
     struct rankmap_error detail = {.code = 0};
     struct rankmap *list = NULL;
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts, parent && out && (ranks || n == 0));
+    int rc = rankmap__make_init(&mk, opts, parent && out && (given || n == 0));
 
     if (rc == 0)
-        rc = list_map(&mk, parent, ranks, n, &list, &detail);
+        rc = list_of(&mk, parent, given, n, &list, &detail);
     if (rc == 0)
         rc = exclude ? rankmap_exclude(parent, list, opts, out)
                      : rankmap_compose(parent, list, opts, out);
@@ -127,12 +161,26 @@ int rankmap_include_ranks(struct rankmap *parent, const int *ranks, size_t n,
                           const struct rankmap_opts *opts, struct rankmap **out,
                           struct rankmap_error *err)
 {
-    return listed_map(parent, ranks, n, false, opts, out, err);
+    return listed_map(list_of_ranks, parent, ranks, n, false, opts, out, err);
+}
+
+int rankmap_include_ranges(struct rankmap *parent, const int *ranges, size_t n,
+                           const struct rankmap_opts *opts, struct rankmap **out,
+                           struct rankmap_error *err)
+{
+    return listed_map(list_of_ranges, parent, ranges, n, false, opts, out, err);
 }
 
 int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, size_t n,
                           const struct rankmap_opts *opts, struct rankmap **out,
                           struct rankmap_error *err)
 {
-    return listed_map(parent, ranks, n, true, opts, out, err);
+    return listed_map(list_of_ranks, parent, ranks, n, true, opts, out, err);
+}
+
+int rankmap_exclude_ranges(struct rankmap *parent, const int *ranges, size_t n,
+                           const struct rankmap_opts *opts, struct rankmap **out,
+                           struct rankmap_error *err)
+{
+    return listed_map(list_of_ranges, parent, ranges, n, true, opts, out, err);
 }

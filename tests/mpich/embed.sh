@@ -10,7 +10,8 @@ rm -rf tree
 trap 'rm -rf tree was message' EXIT
 mkdir tree
 # what embed reads and writes
-(cd mpich && cp -r --parents maint/version.m4 src/include src/mpi/group src/mpi/comm src/mpid/ch4/src src/mpid/ch4/include ../tree) || exit 1
+(cd mpich && cp -r --parents maint/version.m4 src/include src/mpi/group src/mpi/comm src/mpid/ch4/src src/mpid/ch4/include \
+    src/mpid/ch4/netmod/ofi ../tree) || exit 1
 cp -r tree was
 
 fail() {

@@ -37,6 +37,13 @@ static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t 
     CHECK(rankmap_translate(a, NULL, n_a, b, out) == 0);
     for (uint32_t i = 0; i < n_a; i++)
         CHECK(out[i] == (uint32_t)find(y, n_b, x[i]));
+    for (uint32_t i = 0; i < n; i++)
+        if (below(3) == 0)
+            ranks[i] = RANKMAP_NO_RANK;
+    CHECK(rankmap_translate(a, ranks, n, b, out) == 0);
+    for (uint32_t i = 0; i < n; i++)
+        CHECK(out[i] == (ranks[i] == RANKMAP_NO_RANK ? RANKMAP_NO_RANK
+                                                     : (uint32_t)find(y, n_b, x[ranks[i]])));
     ranks[n] = n_a;
     CHECK(rankmap_translate(a, ranks, n + 1, b, out) == RANKMAP_ERANGE);
     CHECK(rankmap_translate(a, NULL, (size_t)n_a + 1, b, out) == RANKMAP_ERANGE);
@@ -105,8 +112,8 @@ static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
     int64_t want[4 * MAX_N], left[MAX_N];
     bool taken[MAX_N] = {false}, twice = false;
     uint32_t n = 0, n_left = 0, n_ranges = (uint32_t)below(5);
+    int triplets[4][3] = {{0}}, rc; /* the same, as MPI passes them */
     struct rankmap *map;
-    int rc;
 
     if (n_a == 0)
         return;
@@ -115,6 +122,9 @@ static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
         int64_t stride = (int64_t)(1 + below(5));
 
         ranges[i] = (struct rankmap_range){first, last, last < first ? -stride : stride};
+        triplets[i][0] = (int)first;
+        triplets[i][1] = (int)last;
+        triplets[i][2] = (int)ranges[i].stride;
         for (int64_t r = (int64_t)first; last < first ? r >= (int64_t)last : r <= (int64_t)last;
              r += ranges[i].stride) {
             twice = twice || taken[r];
@@ -126,13 +136,21 @@ static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
     if (twice) {
         CHECK(rc == RANKMAP_EDUP);
         CHECK(exclude_ranges(a, ranges, n_ranges, NULL, &map) == RANKMAP_EDUP);
+        CHECK(rankmap_include_ranges(a, &triplets[0][0], n_ranges, NULL, &map, NULL) ==
+              RANKMAP_EDUP);
+        CHECK(rankmap_exclude_ranges(a, &triplets[0][0], n_ranges, NULL, &map, NULL) ==
+              RANKMAP_EDUP);
         return;
     }
+    expect(rc, map, want, n);
+    rc = rankmap_include_ranges(a, &triplets[0][0], n_ranges, NULL, &map, NULL);
     expect(rc, map, want, n);
     for (uint32_t r = 0; r < n_a; r++)
         if (!taken[r])
             left[n_left++] = x[r];
     rc = exclude_ranges(a, ranges, n_ranges, NULL, &map);
+    expect(rc, map, left, n_left);
+    rc = rankmap_exclude_ranges(a, &triplets[0][0], n_ranges, NULL, &map, NULL);
     expect(rc, map, left, n_left);
 }
 

@@ -54,6 +54,8 @@ static void bad_options(void **state)
         int rc;
     } cases[] = {
         {4, 10, 0, -EINVAL},
+        {RANKMAP_MAX_WIDTH + 1, 10, 0, -EINVAL},
+        {24, 10, 1, -EINVAL},
         {8, 10, UINT64_MAX, -EINVAL},
         {12, 10, 1, -EINVAL},
         {8, 0, 0, RANKMAP_ERANGE},
@@ -347,6 +349,89 @@ static void flat_ids(void **state)
     rankmap_av_destroy(av);
 }
 
+/* Entries of the caller's own: reserved, zeroed and returned like the others, and never read. */
+static void own_entries(void **state)
+{
+    struct peer {
+        void *endpoint[3];
+        int is_local;
+    };
+    struct rankmap_av *av = av_new(sizeof(struct peer), 10000, 0);
+    struct peer *peers = (struct peer *)(uintptr_t)info_of(av).base;
+    struct rankmap_av_group world = group_add(av, 1000), spawned = group_add(av, 2000);
+    struct rankmap_av_entry entry;
+    struct rankmap_lookup l;
+    struct rankmap *map;
+
+    assert_int_equal(info_of(av).entry_bytes, sizeof(struct peer));
+    for (uint64_t id = 0; id < 3000; id++) {
+        assert_int_equal(peers[id].is_local, 0);
+        peers[id].is_local = (int)id;
+    }
+    assert_int_equal(rankmap_av_set(av, 0, 1, 0), -EINVAL);
+    assert_int_equal(rankmap_av_get(av, 0, &entry), -EINVAL);
+    assert_int_equal(rankmap_av_set_rule(av, world.id, 0, 1, 0), -EINVAL);
+    map = affine(0, 3, 1000);
+    assert_int_equal(rankmap_lookup_init(&l, map, (uintptr_t)peers, sizeof(struct peer)), 0);
+    for (uint32_t r = 0; r < 1000; r++)
+        assert_int_equal(((struct peer *)rankmap_addr(&l, r))->is_local, 3 * r);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_av_group_retire(av, spawned.id), 0);
+    spawned = group_add(av, 2000);
+    assert_int_equal(spawned.base, 1000);
+    for (uint64_t id = 0; id < 3000; id++)
+        assert_int_equal(peers[id].is_local, id < 1000 ? id : 0);
+    rankmap_av_destroy(av);
+    rankmap_av_destroy(av_new(RANKMAP_MAX_WIDTH, 10, 0));
+}
+
+/* The groups that a map has processes of, whatever its form. */
+static void groups_of_maps(void **state)
+{
+    struct rankmap_av *av = av_new(0, 100000, 0);
+    struct rankmap_av_group a = group_add(av, 1000), b = group_add(av, 500), c = group_add(av, 10),
+                            group = {.id = 99};
+    static const uint64_t in_two[] = {7, 1500, 3, 1501}; /* of a and c, around b */
+    struct rankmap *maps[6], *all = affine(0, 1, 1510), *list;
+    static const uint32_t want[6] = {1, 2, 5, 4, 0, 3}; /* a bit for each */
+
+    maps[0] = affine(0, 1, 1000);
+    maps[1] = affine(1100, 2, 100);
+    assert_int_equal(rankmap_from_ids(in_two, sizeof(uint64_t), 4, NULL, &maps[2], NULL), 0);
+    list = affine(1, 2, 2);
+    assert_int_equal(rankmap_compose(maps[2], list, NULL, &maps[3]), 0); /* 1500, 1501 */
+    rankmap_unref(list);
+    maps[4] = affine(0, 1, 0);
+    maps[5] = affine(999, 1, 2);
+    for (int i = 0; i < 6; i++) {
+        uint32_t got = 0;
+
+        for (uint32_t id = 0; rankmap_av_group_next(av, maps[i], id, &group) == 0;
+             id = group.id + 1) {
+            assert_true(group.id >= id);
+            got |= 1u << group.id;
+        }
+        assert_int_equal(got, want[i]);
+    }
+    assert_int_equal(rankmap_av_group_next(av, all, b.id, &group), 0);
+    assert_int_equal(group.id, b.id);
+    assert_int_equal(group.base, 1000);
+    assert_int_equal(group.n_procs, 500);
+    assert_int_equal(rankmap_av_group_retire(av, a.id), 0);
+    b = group_add(av, 20); /* lower ids than c, and a higher number */
+    assert_int_equal(rankmap_av_group_next(av, all, c.id + 1, &group), 0);
+    assert_int_equal(group.id, b.id);
+    assert_int_equal(rankmap_av_group_next(av, all, 0, &group), 0);
+    assert_int_equal(group.id, 1);
+    assert_int_equal(rankmap_av_group_next(av, all, b.id + 1, &group), RANKMAP_ENOENT);
+    assert_int_equal(group.id, 1);
+    assert_int_equal(rankmap_av_group_next(av, NULL, 0, &group), -EINVAL);
+    for (int i = 0; i < 6; i++)
+        rankmap_unref(maps[i]);
+    rankmap_unref(all);
+    rankmap_av_destroy(av);
+}
+
 struct reader {
     struct rankmap_av *av;
     _Atomic int stop;
@@ -457,7 +542,8 @@ int main(void)
         cmocka_unit_test(groups),           cmocka_unit_test(no_group),
         cmocka_unit_test(many_groups),      cmocka_unit_test(flat_ids),
         cmocka_unit_test(readers),          cmocka_unit_test(changes_are_bounded),
-        cmocka_unit_test(size_of_info),
+        cmocka_unit_test(size_of_info),     cmocka_unit_test(own_entries),
+        cmocka_unit_test(groups_of_maps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

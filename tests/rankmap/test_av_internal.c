@@ -16,6 +16,7 @@ static void before_store(void);
 #include "rankmap_tools.h"
 
 static struct rankmap_av *vector;
+static struct rankmap *members;
 static int n_loads = -1, n_stores = -1;
 static jmp_buf paused;
 static uint64_t seed;
@@ -96,15 +97,24 @@ static void read_nothing(void)
 
 static void read_group(void)
 {
-    struct rankmap_av_group group;
+    struct rankmap_av_group group = {0};
 
     assert_int_equal(rankmap_av_group_get(vector, 1, &group), 0);
     assert_true(group.id == 1 && group.base == 20 && group.n_procs == 10);
 }
 
+/* The first group of a map of the ids 25 to 29: the one that stays. */
+static void read_next(void)
+{
+    struct rankmap_av_group group = {0};
+
+    assert_int_equal(rankmap_av_group_next(vector, members, 0, &group), 0);
+    assert_true(group.id == 1 && group.base == 20 && group.n_procs == 10);
+}
+
 static void read_place(void)
 {
-    struct rankmap_av_group group;
+    struct rankmap_av_group group = {0};
     uint64_t lpid;
 
     assert_int_equal(rankmap_av_locate(vector, 25, &group, &lpid), 0);
@@ -149,6 +159,13 @@ static void group_of_number(void **state)
     read_again(read_group, 2000);
 }
 
+static void groups_of_map(void **state)
+{
+    members = affine(25, 1, 5);
+    read_again(read_next, 5000);
+    rankmap_unref(members);
+}
+
 static void group_of_id(void **state)
 {
     read_again(read_place, 3000);
@@ -161,9 +178,10 @@ static void sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(entry), cmocka_unit_test(no_entry),
-                                       cmocka_unit_test(group_of_number),
-                                       cmocka_unit_test(group_of_id), cmocka_unit_test(sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entry),           cmocka_unit_test(no_entry),
+        cmocka_unit_test(group_of_number), cmocka_unit_test(groups_of_map),
+        cmocka_unit_test(group_of_id),     cmocka_unit_test(sizes)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

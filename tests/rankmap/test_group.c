@@ -377,6 +377,127 @@ static void lists_of_ranks(void **state)
     rankmap_unref(parent);
 }
 
+/* MPI's triplets. An error names the range. */
+static void ranges_of_ranks(void **state)
+{
+    struct rankmap *parent = affine(100, 2, 8), *none = affine(0, 1, 0), *map = NULL;
+    /* the last of the second is none of its ranks, nor of the parent's */
+    static const int ranges[] = {5, 7, 2, 6, -1, -2};
+    static const struct {
+        int range[3];
+        const char *text;
+    } bad[] = {
+        {{0, 8, 1}, "range 1, from rank 0 to 8 by 1, leaves the parent's 8 ranks"},
+        {{8, 2, -2}, "range 1, from rank 8 to 2 by -2, leaves the parent's 8 ranks"},
+        {{-1, 2, 1}, "range 1, from rank -1 to 2 by 1, leaves the parent's 8 ranks"},
+        {{1, -1, -1}, "range 1, from rank 1 to -1 by -1, leaves the parent's 8 ranks"},
+        {{1, 2, 0}, "range 1, from rank 1 to 2 by 0, does not reach its end"},
+        {{2, 1, 3}, "range 1, from rank 2 to 1 by 3, does not reach its end"},
+        {{1, 2, -3}, "range 1, from rank 1 to 2 by -3, does not reach its end"},
+    };
+    static const int twins[] = {0, 6, 3, 5, 7, 1};
+    struct rankmap_opts dup = {.size = sizeof(dup), .flags = RANKMAP_ALLOW_DUPLICATES};
+    struct rankmap_error err;
+
+    assert_int_equal(rankmap_include_ranges(parent, ranges, 2, NULL, &map, &err), 0);
+    HAS_IDS(map, 110, 114, 112, 108, 104, 100);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_exclude_ranges(parent, ranges, 2, NULL, &map, &err), 0);
+    HAS_IDS(map, 102, 106);
+    rankmap_unref(map);
+    map = NULL;
+    for (int exclude = 0; exclude < 2; exclude++) {
+        int (*call)(struct rankmap *, const int *, size_t, const struct rankmap_opts *,
+                    struct rankmap **, struct rankmap_error *) =
+            exclude ? rankmap_exclude_ranges : rankmap_include_ranges;
+
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            const int two[] = {3, 3, 1, bad[i].range[0], bad[i].range[1], bad[i].range[2]};
+
+            assert_int_equal(call(parent, two, 2, NULL, &map, &err), RANKMAP_ERANGE);
+            assert_string_equal(err.text, bad[i].text);
+            assert_int_equal(err.where, 1);
+        }
+        assert_int_equal(call(parent, twins, 2, NULL, &map, &err), RANKMAP_EDUP);
+        assert_string_equal(err.text, "ranges 0 and 1 both have rank 6");
+        assert_int_equal(call(none, ranges, 1, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_int_equal(call(parent, NULL, 1, NULL, &map, &err), -EINVAL);
+        assert_int_equal(call(NULL, ranges, 1, NULL, &map, NULL), -EINVAL);
+        assert_null(map);
+        assert_int_equal(call(parent, NULL, 0, NULL, &map, NULL), 0);
+        assert_int_equal(rankmap_size(map), exclude ? 8 : 0);
+        rankmap_unref(map);
+        map = NULL;
+    }
+    assert_int_equal(rankmap_include_ranges(parent, twins, 2, &dup, &map, NULL), 0);
+    HAS_IDS(map, 100, 106, 112, 110, 112, 114);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_exclude_ranges(parent, twins, 2, &dup, &map, NULL),
+                     RANKMAP_ENOTINJECTIVE);
+    assert_null(map);
+    rankmap_unref(none);
+    rankmap_unref(parent);
+}
+
+/* A union that adds nothing is one of its arguments: a list of many can begin with the empty map.
+ * An option that the argument does not meet is not forgotten. */
+static void union_of_one(void **state)
+{
+    uint32_t *ids = permutation(200, 5);
+    struct rankmap *none = affine(0, 1, 0), *table = from32(ids, 200), *some = affine(10, 1, 20),
+                   *map = NULL;
+    struct rankmap_opts small = {.size = sizeof(small), .id_limit = 100};
+
+    assert_int_equal(rankmap_union(none, table, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(table, none, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(table, some, NULL, &map), 0);
+    assert_ptr_equal(map, table);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(none, none, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), 0);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_union(none, table, &small, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_union(table, none, &small, &map), RANKMAP_ERANGE);
+    assert_null(map);
+    rankmap_unref(some);
+    rankmap_unref(table);
+    rankmap_unref(none);
+    free(ids);
+}
+
+/* What a translation did not find stays so in the next, into the same array and from an empty map
+ * too. */
+static void translations_in_a_row(void **state)
+{
+    enum { N = 1000 };
+    uint32_t *ids = permutation(N, 5), ranks[N];
+    struct rankmap *table = from32(ids, N), *even = affine(0, 2, N / 2), *none = affine(0, 1, 0),
+                   *world = affine(0, 1, N);
+
+    assert_int_equal(rankmap_translate(world, NULL, N, even, ranks), 0);
+    assert_int_equal(ranks[7], RANKMAP_NO_RANK);
+    assert_int_equal(rankmap_translate(even, ranks, N, table, ranks), 0);
+    for (uint32_t r = 0; r < N; r++)
+        assert_int_equal(ranks[r], r % 2 ? RANKMAP_NO_RANK : rankmap_rank(table, r));
+    ranks[0] = ranks[1] = RANKMAP_NO_RANK;
+    assert_int_equal(rankmap_translate(none, ranks, 2, table, ranks), 0);
+    assert_int_equal(ranks[0], RANKMAP_NO_RANK);
+    ranks[1] = 0;
+    assert_int_equal(rankmap_translate(none, ranks, 2, table, ranks), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_translate(none, NULL, 0, table, NULL), 0);
+    rankmap_unref(world);
+    rankmap_unref(none);
+    rankmap_unref(even);
+    rankmap_unref(table);
+    free(ids);
+}
+
 /* The typed forms are the general one. */
 static void typed_arrays(void **state)
 {
@@ -638,6 +759,9 @@ int main(void)
         cmocka_unit_test(bricks),
         cmocka_unit_test(bricks_allocate_the_map_alone),
         cmocka_unit_test(lists_of_ranks),
+        cmocka_unit_test(ranges_of_ranks),
+        cmocka_unit_test(union_of_one),
+        cmocka_unit_test(translations_in_a_row),
         cmocka_unit_test(typed_arrays),
         cmocka_unit_test(children_out_of_range),
         cmocka_unit_test(views),

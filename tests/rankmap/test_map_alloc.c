@@ -125,6 +125,13 @@ static int exclude_two_ranges(struct rankmap **out)
     return exclude_ranges(table, ranges, 2, &opts, out);
 }
 
+static int include_two_ranges(struct rankmap **out)
+{
+    static const int ranges[] = {0, 100, 7, 400, 300, -1};
+
+    return rankmap_include_ranges(table, ranges, 2, &opts, out, NULL);
+}
+
 static int unite(struct rankmap **out)
 {
     return rankmap_union(table, sparse, &opts, out);
@@ -212,12 +219,34 @@ static int make_index(struct rankmap **out)
 static void maps(void **state)
 {
     static int (*const calls[])(struct rankmap **) = {
-        from_ids,         from_sorted,        from_far,     from_runs,      few_ranks,
-        overlapping,      map_nodes,          by_node,      on_node,        compose_table,
-        compose_expanded, compose_far,        compose_runs, reverse,        include,
-        exclude,          exclude_two_ranges, unite,        intersect_runs, difference,
-        difference_far,   difference_gaps,    concat_runs,  unpack,         unpack_runs,
-        make_index,       from_run_ids,
+        from_ids,
+        from_sorted,
+        from_far,
+        from_runs,
+        few_ranks,
+        overlapping,
+        map_nodes,
+        by_node,
+        on_node,
+        compose_table,
+        compose_expanded,
+        compose_far,
+        compose_runs,
+        reverse,
+        include,
+        exclude,
+        exclude_two_ranges,
+        unite,
+        intersect_runs,
+        difference,
+        difference_far,
+        difference_gaps,
+        concat_runs,
+        unpack,
+        unpack_runs,
+        make_index,
+        from_run_ids,
+        include_two_ranges,
     };
     uint64_t seed = 2;
 

@@ -14,17 +14,16 @@ static int *evens, *shuffled, *all, *out;
 static MPIR_Group *group_whole(int n)
 {
     MPIR_Group *group;
-#ifdef RANKMAP_FORM_AFFINE
-    struct rankmap *map;
 
-    if (rankmap_affine(0, 1, n, NULL, &map) < 0 || MPIR_Group_from_map(map, &group) != MPI_SUCCESS)
-        exit(1);
-#else
     if (MPIR_Group_create(n, &group) != MPI_SUCCESS)
         exit(1);
+    group->rank = 0;
+#ifdef RANKMAP_FORM_AFFINE
+    if (rankmap_affine(0, 1, n, NULL, &group->map) < 0)
+        exit(1);
+#else
     for (int i = 0; i < n; i++)
         group->lrank_to_lpid[i].lpid = i;
-    group->rank = 0;
     group->is_local_dense_monotonic = TRUE;
 #endif
     return group;

@@ -51,6 +51,7 @@ static MPIR_Comm *comm_world_of(int size)
 #ifdef RANKMAP_FORM_AFFINE
     if (rankmap_affine(0, 1, size, NULL, &MPIDI_COMM(comm, map).map) < 0)
         exit(1);
+    MPIDI_COMM(comm, local_map) = rankmap_ref(MPIDI_COMM(comm, map).map);
 #else
     MPIDI_COMM(comm, map).mode = MPIDI_RANK_MAP_DIRECT_INTRA;
     MPIDI_COMM(comm, map).size = size;

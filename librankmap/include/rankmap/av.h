@@ -20,7 +20,9 @@
  *     addresses of FI_AV_TABLE;
  *   - 8 bytes: the address, with the tag in those bits that opts.tag_mask names. The caller chooses
  *     bits that most addresses leave 0. One bit suffices for two transports;
- *   - 12 or 16 bytes: the address, and 32 or 64 bits of tag.
+ *   - 12 or 16 bytes: the address, and 32 or 64 bits of tag;
+ *   - more than 16 bytes: a struct of the caller's own, such as an endpoint for each rail. The
+ *     caller reads and writes these entries itself, from the address of flat id 0 on.
  *
  * With 8 bytes, rankmap_av_set() checks each address. If an address uses the tag's bits, the call
  * stores address and tag in a side table, and makes the entry the **escape**, 64 bits of 1. It does
@@ -47,12 +49,13 @@
  * and the call's output are as before.
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set, set_rule). Any other
- *          thread may meanwhile call rankmap_av_query(), rankmap_av_group_get() and
- *          rankmap_av_locate(). It may read an entry if the entry's last rankmap_av_set() (if it
- *          was never set: its group's add or grow) happens-before the read. Implicit entries may be
- *          read during rankmap_av_set_rule(): the reader gets the old rule or the new one. Reading
- *          takes no lock and waits for no writer; it starts again if changes of the groups or of
- *          the side table overtake it. An entry may be set again while no other thread reads it.
+ *          thread may meanwhile call rankmap_av_query(), rankmap_av_group_get(),
+ *          rankmap_av_group_next() and rankmap_av_locate(). It may read an entry if the entry's
+ *          last rankmap_av_set() (if it was never set: its group's add or grow) happens-before the
+ *          read. Implicit entries may be read during rankmap_av_set_rule(): the reader gets the old
+ *          rule or the new one. Reading takes no lock and waits for no writer; it starts again if
+ *          changes of the groups or of the side table overtake it. An entry may be set again while
+ *          no other thread reads it.
  *
  * Memory does not grow with the number of changes. The group table and the side table have two
  * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
@@ -76,12 +79,14 @@ extern "C" {
 /** An address vector. Opaque. */
 struct rankmap_av;
 
+struct rankmap; /* map.h */
+
 /** How to make an address vector. */
 struct rankmap_av_opts {
     size_t size; /**< sizeof(struct rankmap_av_opts) */
     const struct rankmap_allocator
         *allocator;       /**< for group and side tables; NULL: malloc() and free() */
-    uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
+    uint32_t entry_bytes; /**< 0, 8, 12, or 16 to RANKMAP_MAX_WIDTH */
     uint32_t reserved;    /**< 0 */
     /** number of flat ids, 1 to RANKMAP_ID_LIMIT; reserves capacity · entry_bytes of address
      * space */
@@ -126,7 +131,7 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
  * @brief Add a process group: the world, or processes that were spawned or connected.
  *
  * The group gets the lowest free stretch of flat ids that is long enough. An entry that was never
- * set has address 0 and tag 0.
+ * set has address 0 and tag 0; each byte of an entry of the caller's own is 0.
  *
  * @param av       the vector
  * @param n_procs  at least 1
@@ -145,7 +150,8 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
  * @param addr  network address
  * @param tag   see struct rankmap_av_entry
  * @return 0, RANKMAP_ENOENT (no group has this id), RANKMAP_ETAG (the tag has more bits than
- *         entries have for it), -EINVAL (implicit entries), -ENOMEM (side table)
+ *         entries have for it), -EINVAL (implicit entries, or the caller's own), -ENOMEM (side
+ *         table)
  *
  * @cost O(log groups) to find the group, then O(1) without an escape. The side table is a hash
  *       table of 24 bytes a slot, at most half full: an escape takes O(1), or O(escapes) when the
@@ -154,11 +160,11 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
 RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
 
 /**
- * @brief Read an entry, of any width.
+ * @brief Read an entry, of up to 16 bytes.
  * @param av     the vector
  * @param id     flat id
  * @param entry  filled in
- * @return 0, or RANKMAP_ENOENT (no group has this id)
+ * @return 0, RANKMAP_ENOENT (no group has this id), or -EINVAL (entries of the caller's own)
  * @cost O(log groups), and a hash lookup for an escaped entry
  */
 RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
@@ -226,6 +232,25 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
 
 /**
+ * @brief List the groups that a map has processes of, such as those that a communicator connects.
+ *
+ * A caller that counts the maps of each group knows when to retire it:
+ *
+ *     for (uint32_t id = 0; rankmap_av_group_next(av, map, id, &group) == 0; id = group.id + 1)
+ *         n_maps[group.id]++;
+ *
+ * @param av     the vector
+ * @param map    a map of flat ids, with or without duplicates
+ * @param id     the lowest pgid of interest
+ * @param group  the group with the lowest pgid from `id` on that has a process of the map
+ * @return 0, RANKMAP_ENOENT (no further group), or -EINVAL (map is NULL)
+ * @cost O(groups) for each group from `id` to the result, if all ids of the map are in one group;
+ *       otherwise also O(size of the map)
+ */
+RANKMAP_API int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map,
+                                      uint32_t id, struct rankmap_av_group *group);
+
+/**
  * @brief Find the process of a flat id: (pgid, lpid).
  * @param av     the vector
  * @param id     flat id
@@ -248,6 +273,7 @@ struct rankmap_info_av {
      *     is escaped
      *   - 12 bytes: an address, aligned to 4 bytes only, and a uint32_t tag
      *   - 16 bytes: a uint64_t address and a uint64_t tag
+     *   - more: the caller's, aligned as a multiple of entry_bytes is
      */
     const void *base;
     /** bytes of the vector's object, of all copies of its tables, and of the entries of all groups;
@@ -256,7 +282,7 @@ struct rankmap_info_av {
     uint64_t n_procs;     /**< of all groups */
     uint64_t capacity;    /**< flat ids, as asked for */
     uint64_t tag_mask;    /**< as asked for */
-    uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
+    uint32_t entry_bytes; /**< as asked for */
     uint32_t n_groups;    /**< retired ones not counted */
 };
 

@@ -11,8 +11,7 @@
  * |---|---|
  * | MPI_Group_incl, _excl | rankmap_include_ranks(), rankmap_exclude_ranks() |
  * | MPI_Comm_split | rankmap_split() |
- * | MPI_Group_range_incl | rankmap_from_ranges(), rankmap_compose() |
- * | MPI_Group_range_excl | the same, with rankmap_exclude() |
+ * | MPI_Group_range_incl, _range_excl | rankmap_include_ranges(), rankmap_exclude_ranges() |
  * | ranks in reverse | rankmap_compose() with rankmap_affine(n - 1, -1, n) |
  * | MPI_Group_size, _rank | rankmap_size(), rankmap_rank() of the own id |
  * | MPI_Group_translate_ranks, _compare | rankmap_translate(), rankmap_compare() |
@@ -31,8 +30,8 @@
  * of the maps.
  *
  * A *group* is a map without duplicate ids. For any other map, all functions except
- * rankmap_compose(), rankmap_include_ranks() and rankmap_compare() return RANKMAP_ENOTINJECTIVE;
- * rankmap_translate() does so for `to` alone.
+ * rankmap_compose(), rankmap_include_ranks(), rankmap_include_ranges() and rankmap_compare() return
+ * RANKMAP_ENOTINJECTIVE; rankmap_translate() does so for `to` alone.
  *
  * If a call fails, its output is untouched. If a result equals an argument, it may be that very
  * map, with one more reference.
@@ -186,6 +185,43 @@ RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, 
                                       struct rankmap_error *err);
 
 /**
+ * @brief MPI_Group_range_incl(): ranges of a map's ranks, one after the other.
+ *
+ * A range is three ints: its first rank, its last, and the stride. Its last rank need not be one of
+ * its ranks: 6, -1, -2 is the ranks 6, 4, 2 and 0.
+ *
+ * @param parent  any map; a view keeps a reference to it, or to its table
+ * @param ranges  array of 3·n ints: `&ranges[0][0]` of what MPI passes; need not be kept
+ * @param n       number of ranges
+ * @param opts    NULL: defaults
+ * @param out     the map
+ * @param err     names the range that has ranks which the parent lacks, or whose stride is 0 or
+ *                leads away from its last rank; or, among up to 1,024 ranges, two that share a
+ *                rank; or NULL
+ * @return as rankmap_compose(); RANKMAP_ERANGE also for a stride that is 0 or leads away from the
+ *         last rank
+ * @cost that of rankmap_from_ranges(), and of rankmap_compose()
+ */
+RANKMAP_API int rankmap_include_ranges(struct rankmap *parent, const int *ranges, size_t n,
+                                       const struct rankmap_opts *opts, struct rankmap **out,
+                                       struct rankmap_error *err);
+
+/**
+ * @brief MPI_Group_range_excl(): all ranks of a map but those of the ranges, in the map's order.
+ * @param parent  a group
+ * @param ranges  as rankmap_include_ranges(), in any order
+ * @param n       number of ranges
+ * @param opts    NULL: defaults
+ * @param out     the map
+ * @param err     as rankmap_include_ranges()
+ * @return as rankmap_include_ranges(), or RANKMAP_ENOTINJECTIVE
+ * @cost that of rankmap_from_ranges(), and of rankmap_exclude()
+ */
+RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const int *ranges, size_t n,
+                                       const struct rankmap_opts *opts, struct rankmap **out,
+                                       struct rankmap_error *err);
+
+/**
  * @brief The rank of an id: the exact inverse of rankmap_id().
  * @param map  any group
  * @param id   any number
@@ -240,7 +276,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
  * @param from   the map to which `ranks` belong
- * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1
+ * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1. RANKMAP_NO_RANK stays what it is: so
+ *               the output of one call may be the input of another, and so may MPI_PROC_NULL where
+ *               that is -1
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
@@ -267,7 +305,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
- * @param out   the map
+ * @param out   the map. Without opts->id_limit it is a itself if b has no other process, and b
+ *              itself if a is empty, with one more reference
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if

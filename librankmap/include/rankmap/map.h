@@ -105,8 +105,9 @@ struct rankmap_opts {
  * by 2^40 or more. If the result is such a formula, some functions return RANKMAP_ERANGE:
  *
  *   - rankmap_unpack();
- *   - rankmap_compose(), rankmap_split(), rankmap_include_ranks(), rankmap_exclude() and
- *     rankmap_exclude_ranks(), if the result has more than 2^24 ranks.
+ *   - rankmap_compose(), rankmap_split(), rankmap_include_ranks(), rankmap_include_ranges(),
+ *     rankmap_exclude(), rankmap_exclude_ranks() and rankmap_exclude_ranges(), if the result has
+ *     more than 2^24 ranks.
  *
  * The other functions make an irregular map of these ids.
  * @{
