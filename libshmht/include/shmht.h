@@ -20,6 +20,8 @@
  *  - In a *Fence*, the servers of several nodes exchange their new pairs as *blocks*. Each server
  *    merges the blocks of the others into its own table.
  *
+ * A table from both sides:
+ *
  *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
  *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
  *     shmht_put(writer, "mpi-addr-7", 10, "lid 0001 qp 0007", 17);

@@ -18,6 +18,7 @@ echo "cmake -S lib$NAME"
 
 echo "uninstall: what was installed goes, and nothing else"
 echo "a stranger's" > "$scratch/prefix/include/stranger.h"
+if DESTDIR=$scratch/elsewhere "$CMAKE" --build "$scratch/alone" --target uninstall > "$scratch/log" 2>&1; then fail "uninstall where nothing is succeeds"; fi
 "$CMAKE" --build "$scratch/alone" --target uninstall > "$scratch/log" || { cat "$scratch/log"; fail "uninstall"; }
 left=$(cd "$scratch/prefix" && find . ! -type d)
 [ "$left" = ./include/stranger.h ] || fail "uninstall left: $left"

@@ -140,7 +140,8 @@ static bool set_ppr(struct parse *p, const char *text)
     if (strncasecmp(text, begin, sizeof(begin) - 1) != 0)
         return false;
     if (n <= least || strcasecmp(text + n - (sizeof(end) - 1), end) != 0)
-        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, text);
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"; with PE: --ppn N %s slot:PE=P", p->word,
+                    text, p->word);
     number = xprintf("%.*s", (int)(n - least), text + sizeof(begin) - 1);
     p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
     free(number);

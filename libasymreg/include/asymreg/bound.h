@@ -14,6 +14,8 @@
  *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) it is an
  *     operation by address and identifier.
  *
+ * A handle's life:
+ *
  *     asymreg_bind(worker, 7, raddr, id, 64, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // to raddr + 8
  *     asymreg_flush(worker, 7);

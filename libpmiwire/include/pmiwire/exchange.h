@@ -25,6 +25,8 @@
  * - A waiting Get ends when every rank that could put its key is gone.
  * - The exchange itself continues.
  *
+ * The calls, in the order of a job:
+ *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
  *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
  *     struct pmiwire_exchange_opts o = {.size = sizeof(o), .ops = &ops, .node = me,

@@ -15,6 +15,8 @@
  *    pmiwire_server_advertise(), and the client session was made with PMIWIRE_CLIENT_EXTENSIONS,
  *    keys and values may hold any bytes on both wires.
  *
+ * Both sides of a shared table:
+ *
  *     pmiwire_client_query(c, &info);                       // client: advertised at init?
  *     if (info.ext[PMIWIRE_EXT_TABLE].ptr) …attach to it…
  *     if (pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &text) == 0) …ask from now on…
