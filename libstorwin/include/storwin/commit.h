@@ -265,7 +265,8 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  * undefined.
  *
  *   - Any memory works: malloc(), a mapping, huge pages. A mapping shared with other processes
- *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache.
+ *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache. Of other
+ *     memory, as malloc() returns it, each changed page counts as two.
  *   - By default (STORWIN_CHANGES_TRACKED) commits find changes by this process's page tables.
  *     These do not show stores of other processes, nor of devices, such as a network adapter's into
  *     registered memory. For such stores set STORWIN_CHANGES_COMPARED.
