@@ -3,7 +3,7 @@
  * Binds ranks to processors. Without an option that asks for it, this file does nothing and hwloc
  * is not loaded. place/ decides. This file gives it the node's topology, the processors that pmirun
  * may use (by its control group, by taskset) and the number of ranks, and reports the decision.
- * launch.c's child binds itself before its execve().
+ * flight.c's child binds itself before its execve().
  */
 #define _GNU_SOURCE
 #include "bind.h"

@@ -5,7 +5,7 @@
  * launchers that pmirun refuses are in advice.c.
  *
  * To add an option: a row in rows.c, in its section; where no handler of set.c fits, a handler in a
- * file of its own, declared at the end of this header; a field in ../options.h that the handler
+ * file of its own, declared below with the others; a field in ../options.h that the handler
  * sets; a case in tests/pmirun/options/, good and bad values. If agents need it, also
  * setup_fields() in ../multinode/job_message.c, and BOOT_VERSION. Then
  * `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
