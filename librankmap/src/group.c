@@ -396,7 +396,7 @@ static int join_maps(const struct make *mk, struct rankmap *a, const struct rank
 
     if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if (a->n > 0 && b->n == 0) {
+    if (a->n > 0 && b->n == 0 && !(mk->flags & RANKMAP_NO_VIEW && rankmap__is_view(a))) {
         rankmap__bounds(a, &min, &max);
         if (max < mk->id_limit) {
             *out = rankmap_ref(a);

@@ -14,6 +14,8 @@ echo "cmake -S lib$NAME"
     -DCMAKE_INSTALL_PREFIX="$scratch/prefix" > "$scratch/log" || { cat "$scratch/log"; fail "configure"; }
 "$CMAKE" --build "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
 "$CMAKE" --install "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "install"; }
+"$CMAKE" --install "$scratch/alone" --component "lib$NAME-dev" > "$scratch/log" || { cat "$scratch/log"; fail "install the component"; }
+[ -s "$scratch/alone/install_manifest_lib$NAME-dev.txt" ] || fail "no manifest of lib$NAME-dev"
 [ -n "$(find "$scratch/prefix" -name "lib$NAME.so.$VERSION")" ] || fail "no lib$NAME.so.$VERSION was installed"
 
 echo "uninstall: what was installed goes, and nothing else"

@@ -594,6 +594,12 @@ static void views(void **state)
     child = affine(0, 1, N / 8 + 16);
     assert_int_equal(rankmap_compose(deeper, child, NULL, &view), 0);
     assert_true(query(view).pinned_bytes > 0);
+    assert_int_equal(rankmap_union(view, view, NULL, &table), 0);
+    assert_ptr_equal(table, view);
+    rankmap_unref(table);
+    assert_int_equal(rankmap_union(view, view, &own, &table), 0);
+    assert_int_equal(query(table).pinned_bytes, 0);
+    rankmap_unref(table);
     rankmap_unref(view);
     assert_int_equal(rankmap_compose(deeper, child, &own, &view), 0);
     assert_int_equal(query(view).pinned_bytes, 0);

@@ -194,7 +194,7 @@ void jobs_unqueue_all(struct jobs *jobs);
 /* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. Valid until the next
  * call. */
 const char *rank_name(const struct rank *r);
-/* Stays. */
+/* Stays, once all nodes are ready. */
 const char *node_name(const struct jobs *jobs, uint32_t node);
 
 #endif

@@ -116,7 +116,7 @@ char *place_draw(const struct place_topology *t, const struct place_set *set)
 
 /* ---- for PMIx ---- */
 
-/* Objects of a level that the set touches, but those with a number above PLACE_MAX_PUS. */
+/* Objects of a level that the set touches, but those with a number of PLACE_MAX_PUS or more. */
 static struct place_set touched_objects(const struct place_topology *t, const struct place_set *set,
                                         enum place_level level)
 {

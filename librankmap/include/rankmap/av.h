@@ -244,8 +244,8 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
  * @param id     the lowest pgid of interest
  * @param group  the group with the lowest pgid from `id` on that has a process of the map
  * @return 0, RANKMAP_ENOENT (no further group), or -EINVAL (map is NULL)
- * @cost O(groups) for each group from `id` to the result, if all ids of the map are in one group;
- *       otherwise also O(size of the map)
+ * @cost O(groups) for each group from `id` to the result, if all ids of the map (of a
+ *       view: of its table) are in one group; otherwise also O(size of the map)
  */
 RANKMAP_API int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map,
                                       uint32_t id, struct rankmap_av_group *group);

@@ -307,8 +307,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
- * @param out   the map. Without opts->id_limit it is a itself if b has no other process, and b
- *              itself if a is empty, with one more reference
+ * @param out   the map. Without opts->id_limit and RANKMAP_NO_VIEW it is a itself if b has no other
+ *              process, and b itself if only a is empty, with one more reference
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if
