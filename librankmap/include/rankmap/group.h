@@ -118,9 +118,9 @@ struct rankmap_member {
  *   gather only the members of the own color, and pass those.
  * - If the keys do not change the order (all are equal, or each is the rank in the parent), leave
  *   all keys 0, and do not gather them. One allreduce finds this out.
- * - If every process can compute the colors (nodes, rows, halves), gather nothing. If the ranks of a
- *   color are a formula, make that map (rankmap_affine(), rankmap_from_text()) and compose it with
- *   the parent: no array, no scratch.
+ * - If every process can compute the colors (nodes, rows, halves), gather nothing. If the ranks of
+ *   a color are a formula, make that map (rankmap_affine(), rankmap_from_text()) and compose it
+ *   with the parent: no array, no scratch.
  *
  * @param parent     a group; a view keeps a reference to it, or to its table
  * @param members    array of n_members; each rank of the color once, also with
