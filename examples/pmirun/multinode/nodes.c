@@ -16,11 +16,11 @@
 #include "job_message.h"
 #include "step.h"
 
-#define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
-#define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
-#define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to report their ranks' end */
-#define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
-#define NAMED    8u             /* nodes that a message names besides the first */
+#define END_NS   (8 * NS_PER_S)  /* for agents to end their last ranks */
+#define REAP_NS  (10 * NS_PER_S) /* for ssh and srun to leave after their agents: Slurm is slow */
+#define HUNG_NS  (6 * NS_PER_S)  /* after SIGKILL, for agents to report their ranks' end */
+#define NEVER_S  1e9             /* the longest --start-timeout, which 0 stands for */
+#define NAMED    8u              /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
 /* questions without an answer; --node-timeout has one interval more */
 #define ASKS 4u
