@@ -46,8 +46,9 @@ static struct rank *rank_by_pid(const struct jobs *jobs, pid_t pid)
 
 void rank_note_pid(struct rank *r, bool runs)
 {
+    if (r->is_child != runs) /* else another process may have the number by now */
+        guard_note(r->job->jobs->guard, r->pid, runs);
     r->is_child = runs;
-    guard_note(r->job->jobs->guard, r->pid, runs);
 }
 
 /* ---- processes that outlive their rank ---- */
