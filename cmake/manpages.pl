@@ -125,17 +125,21 @@ sub paragraph {
 }
 
 # A description's text without parameters, results and sections, which have places of their own in a page.
+our $list_depth = 0;
 sub blocks {
     my ($node) = @_;
     my ($out, $text) = ('', '');
     my $flush = sub { my $p = paragraph($text); $text = ''; $out .= ".PP\n" if $out ne '' && $p ne ''; $out .= $p };
     for my $in (@{ $node->{in} }) {
         my $name = ref $in ? $in->{name} : '';
-        if ($name eq 'para') { $flush->(); my $more = blocks($in); $out .= ($out ne '' && $more ne '' && $more !~ /^\.(?:PP|IP|TP)/ ? ".PP\n" : '') . $more }
+        if ($name eq 'para') { $flush->(); my $more = blocks($in); $out .= ($out ne '' && $more ne '' && $more !~ /^\.(?:PP|IP|TP|RS)/ ? ".PP\n" : '') . $more }
         elsif ($name =~ /^(itemized|ordered)list$/) {
             $flush->();
-            my $n = 0;
-            $out .= ($1 eq 'ordered' ? '.IP ' . ++$n . '. 4' : '.IP \(bu 2') . "\n" . blocks($_) =~ s/^\.PP$/.IP/gmr for children($in, 'listitem');
+            my ($kind, $n) = ($1, 0);
+            local $list_depth = $list_depth + 1;
+            $out .= ".RS 2\n" if $list_depth > 1;
+            $out .= ($kind eq 'ordered' ? '.IP ' . ++$n . '. 4' : '.IP \(bu 2') . "\n" . blocks($_) =~ s/^\.PP$/.IP/gmr for children($in, 'listitem');
+            $out .= ".RE\n" if $list_depth > 1;
         } elsif ($name eq 'verbatim' || $name eq 'programlisting') {
             $flush->();
             my $lines = $name eq 'verbatim' ? words($in) : join "\n", map { words($_) =~ s/\s+$//r } map { sp($_) } children($in, 'codeline');
