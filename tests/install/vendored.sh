@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Another project takes the whole tree in by FetchContent from a path, and links one library: shared and static, C11 and C++17. It gets
-# neither our programs nor our tests, builds and installs no other library, as the root README says, and its own build type and options stay as
-# they are. Configure prints status lines alone. A second copy, which a dependency of the project may bring, changes nothing. With
-# BUILD_SHARED_LIBS=OFF the library's usual name means the static one.
+# neither our programs nor our tests, and its own build type and options stay as they are. With the two lines of the root README it builds and
+# installs no other library of ours. Configure prints status lines alone. A second copy, which a dependency of the project may bring, changes
+# nothing. With BUILD_SHARED_LIBS=OFF the library's usual name means the static one.
 . "$(dirname "$0")/common.sh"
 mkdir "$scratch/project"
 cp "$here/consumer/consumer.c" "$scratch/project/consumer.c"
@@ -12,8 +12,7 @@ cmake_minimum_required(VERSION 3.16...3.25)
 project(other VERSION 9.8.7 LANGUAGES C CXX)
 include(FetchContent)
 FetchContent_Declare(fencepost SOURCE_DIR "$ROOT")
-FetchContent_MakeAvailable(fencepost)
-set_property(DIRECTORY \${fencepost_SOURCE_DIR} PROPERTY EXCLUDE_FROM_ALL ON)
+$(sed -n '/^FetchContent_MakeAvailable(/,/^set_property(/p' "$ROOT/README.md")
 add_subdirectory("$ROOT" second EXCLUDE_FROM_ALL)
 foreach(target IN ITEMS $NAME ${NAME}_static)
     foreach(language IN ITEMS c cc)
