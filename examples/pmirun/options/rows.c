@@ -14,10 +14,10 @@
 const struct option_row option_rows[] = {
     {.text = "Options of a group of processes, before its program:"},
     {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_count,
-     "Number of processes (default: see man pmirun). If there is one group, the default is: with "
-     "-N, one a node, or as many as --ppn says; else the sum of the slots of the hosts or of the "
-     "allocation, where a host without slots has 1; one process where none of these is given. A "
-     "group beside others has one process by default.",
+     "Number of processes (default: with -N one a node, else one for each slot of the hosts, else "
+     "one). With --ppn the default is that many a node instead of one. The hosts are those of the "
+     "options or of the allocation; a host without slots has 1. A group beside others has one "
+     "process by default.",
      .others = {"-n", "-n", "-n"}, AT_GROUP(n_procs), .min = 1, .max = MAX_PROCS},
     {"-x", "VAR[=VALUE]", SCOPE_GROUP, set_x,
      "Set VAR, or pass it on from the environment of `pmirun`. By default `pmirun` passes on its "
