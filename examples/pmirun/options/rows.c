@@ -121,12 +121,12 @@ const struct option_row option_rows[] = {
     {"--report-bindings", NULL, SCOPE_JOB, set_flag,
      "Print each rank's binding on stderr: what it is bound to, a picture of that, and its "
      "processors' numbers (see BINDING).",
-     .others = {"HYDRA_TOPO_DEBUG", "--cpu-bind=verbose", "--report-bindings"},
-     AT(report_bindings)},
+     .others = {"HYDRA_TOPO_DEBUG", "--cpu-bind=v", "--report-bindings"}, AT(report_bindings)},
     {"--topology", "TEXT", SCOPE_JOB, set_text,
      "Place ranks on this hwloc topology, bind none. The notation is that of hwloc's synthetic "
-     "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places (--report-bindings).",
-     .others = {"HWLOC_SYNTHETIC", NULL, "hwloc_base_topo_file"}, AT(topology)},
+     "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places (--report-bindings). Open "
+     "MPI's parameter hwloc_base_topo_file names a file instead.",
+     .others = {"HWLOC_SYNTHETIC", NULL, NULL}, AT(topology)},
     {"--launch --launcher --bootstrap", "HOW", SCOPE_JOB, set_launch,
      "Start agents by ssh (default with hosts), srun, fork or a command. `slurm` is the same as "
      "`srun`; `fork`: all nodes are on this host. In a command %h stands for the host and %c for "
