@@ -188,7 +188,7 @@ const struct option_row option_rows[] = {
     {"--timestamp-output", NULL, SCOPE_JOB, set_flag,
      "Begin each line of output with the local time. It is when `pmirun` forwards the line, to a "
      "millisecond: `2026-01-31` `12:00:00.000`. With -l, the label follows it.",
-     .others = {NULL, NULL, "--timestamp-output"}, AT(timestamps)},
+     .others = {NULL, NULL, "-timestamp-output"}, AT(timestamps)},
     {"--outfile-pattern", "FILE", SCOPE_JOB, set_pattern,
      "Write stdout to files: %r rank, %g job, %p and %h node. A file is created, or truncated, "
      "when a rank starts. In its name, %r stands for the rank, %g for the job's number (0; higher "
