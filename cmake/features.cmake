@@ -178,7 +178,7 @@ endfunction()
 
 # fencepost_summary()
 #   The table at the end of configure: the libraries that exist, and the features of this build that are on or off, with the way to turn them
-#   on.
+#   on. In a project that includes the tree: one line, the libraries.
 function(fencepost_summary)
     set(libraries "")
     get_property(names GLOBAL PROPERTY FENCEPOST_LIBRARIES)
@@ -186,6 +186,10 @@ function(fencepost_summary)
         get_property(version GLOBAL PROPERTY FENCEPOST_${name}_VERSION)
         string(APPEND libraries " lib${name} ${version}")
     endforeach()
+    if(NOT FENCEPOST_IS_TOP_LEVEL)
+        message(STATUS "Fencepost:${libraries}")
+        return()
+    endif()
     message("")
     message("Fencepost ${PROJECT_VERSION}  ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}, "
         "prefix ${CMAKE_INSTALL_PREFIX}")

@@ -68,10 +68,41 @@ sub escape {
     $text =~ s/([^\x00-\x7f])/sprintf '\\[u%04X]', ord $1/ge;
     return $text;
 }
-sub narrow { # a comment at the end of a line that a terminal of 80 columns cannot show goes above it
-    return length $_[0] > 69 && $_[0] =~ m{^(\s*)(\S.*?)\s+(// .*|/\*.*\*/)$} ? ("$1$3", "$1$2") : $_[0];
+# The lines of a line of code that is wider than $width: a comment at its end goes above it; the rest is broken, at the loosest operator, as
+# clang-format would. A table stays as it is.
+sub narrow {
+    my ($line, $width) = @_;
+    return $line if length $line <= $width || $line =~ m{\S {2,}(?!//|/\*)\S};
+    my ($indent) = $line =~ /^( *)/;
+    return map { narrow($_, $width) } "$indent$2", "$indent$1" if $line =~ m{^ *(\S.*?)\s+(// .*|/\*.*\*/)$};
+    if ($line =~ m{^ *(//|/\*) }) {
+        my $next = $indent . ($1 eq '//' ? '// ' : '   ');
+        return $line =~ m{^(.{1,$width}) (?!\*/)(.*)$} ? ($1, narrow("$next$2", $width)) : $line;
+    }
+    my %looseness = (',' => 3, ';' => 3, '?' => 2, '&' => 1, '|' => 1);
+    my ($at, $to, $best, @open) = (0, 0, -1);
+    while ($line =~ /\G("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|.)/gc) {
+        my ($token, $next) = ($1, pos $line);
+        last if $next > $width + 1;
+        if ($token =~ /^[(\[{]$/) { push @open, $next }
+        elsif ($token =~ /^[)\]}]$/) { pop @open }
+        next if $token ne ' ' || $next <= length $indent;
+        my $operator = substr($line, 0, $next) =~ /([,;&|]) $/ ? $1 : substr($line, $next) =~ /^[?:] / ? '?' : next;
+        next if $operator =~ /[&|]/ && substr($line, 0, $next) !~ /(?:&&|\|\|) $/;
+        my $rank = $looseness{$operator} - 4 * @open;
+        next if $at && $rank < $best;
+        ($best, $at) = ($rank, $next);
+        $to = @open ? $open[-1] : length($indent) + ($operator eq '?' || $line =~ /^ *return / ? 4 : 0);
+    }
+    return $line unless $at;
+    my $rest = substr $line, $at;
+    $to = length($indent) + 8 if $to > 40 && $to + length $rest > $width;
+    return substr($line, 0, $at - 1), narrow(' ' x $to . $rest, $width);
 }
-sub code { return ".EX\n" . join('', map { (my $line = escape($_)) =~ s/'/\\(aq/g; $line =~ s/^\./\\&./; "$line\n" } map { narrow($_) } split /\n/, $_[0]) . ".EE\n" }
+sub code { # $columns is its indentation in the page
+    my ($text, $columns) = @_;
+    return ".EX\n" . join('', map { (my $line = escape($_)) =~ s/'/\\(aq/g; $line =~ s/^\./\\&./; "$line\n" } map { narrow($_, 80 - $columns) } split /\n/, $text) . ".EE\n";
+}
 sub bold { return '\fB' . escape($_[0]) . '\fP' }
 
 my %font = (computeroutput => 'B', bold => 'B', ref => 'B', parametername => 'I', emphasis => 'I');
@@ -94,21 +125,25 @@ sub paragraph {
 }
 
 # A description's text without parameters, results and sections, which have places of their own in a page.
+our $list_depth = 0;
 sub blocks {
     my ($node) = @_;
     my ($out, $text) = ('', '');
     my $flush = sub { my $p = paragraph($text); $text = ''; $out .= ".PP\n" if $out ne '' && $p ne ''; $out .= $p };
     for my $in (@{ $node->{in} }) {
         my $name = ref $in ? $in->{name} : '';
-        if ($name eq 'para') { $flush->(); my $more = blocks($in); $out .= ($out ne '' && $more ne '' && $more !~ /^\.(?:PP|IP|TP)/ ? ".PP\n" : '') . $more }
+        if ($name eq 'para') { $flush->(); my $more = blocks($in); $out .= ($out ne '' && $more ne '' && $more !~ /^\.(?:PP|IP|TP|RS)/ ? ".PP\n" : '') . $more }
         elsif ($name =~ /^(itemized|ordered)list$/) {
             $flush->();
-            my $n = 0;
-            $out .= ($1 eq 'ordered' ? '.IP ' . ++$n . '. 4' : '.IP \(bu 2') . "\n" . blocks($_) =~ s/^\.PP$/.IP/gmr for children($in, 'listitem');
+            my ($kind, $n) = ($1, 0);
+            local $list_depth = $list_depth + 1;
+            $out .= ".RS 2\n" if $list_depth > 1;
+            $out .= ($kind eq 'ordered' ? '.IP ' . ++$n . '. 4' : '.IP \(bu 2') . "\n" . blocks($_) =~ s/^\.PP$/.IP/gmr for children($in, 'listitem');
+            $out .= ".RE\n" if $list_depth > 1;
         } elsif ($name eq 'verbatim' || $name eq 'programlisting') {
             $flush->();
             my $lines = $name eq 'verbatim' ? words($in) : join "\n", map { words($_) =~ s/\s+$//r } map { sp($_) } children($in, 'codeline');
-            $out .= ".PP\n.RS 4\n" . code($lines =~ s/\A\n+//r) . ".RE\n";
+            $out .= ".PP\n.RS 4\n" . code($lines =~ s/\A\n+//r, 11) . ".RE\n";
         } elsif ($name eq 'table') { # its first row are the titles
             $flush->();
             my ($titles, @rows) = map { [map { one_line(inline($_)) } children($_, 'entry')] } children($in, 'row');
@@ -220,7 +255,8 @@ sub described { # brief and detailed text
 }
 sub declaration { # as a synopsis: lines of at most 73 columns, which a terminal of 80 shows
     my ($start, @parameters) = @_;
-    my ($out, $line, $indent) = ('', "$start(", ' ' x (length($start) + 1));
+    my $out = length("$start($parameters[0],") > 72 && $start =~ s/^(.* )(?=\*?\w+$)// ? bold($1 =~ s/ $//r) . "\n" : '';
+    my ($line, $indent) = ("$start(", ' ' x (length($start) + 1));
     while (@parameters) {
         my $next = shift(@parameters) . (@parameters ? ',' : ');');
         if (length("$line $next") > 73 && $line !~ /\($/) { $out .= bold($line) . "\n"; $line = $indent . $next }
@@ -275,7 +311,7 @@ sub type_page {
     my @members = grep { text_of($_, 'name') =~ /^\w+$/ } map { children($_, 'memberdef') } children($e, 'sectiondef');
     my $code = $type->{what} eq 'typedef' ? text_of($e, 'definition') . ";\n"
         : "$type->{what} $name {\n" . join('', map { '    ' . declared(text_of($_, 'type'), text_of($_, 'name'), text_of($_, 'argsstring')) =~ s/(.{30,60},) /$1\n            /gr . ";\n" } @members) . "};\n";
-    my $text = synopsis($type->{include}) . ".PP\n" . code($code) . ".SH DESCRIPTION\n" . described($e);
+    my $text = synopsis($type->{include}) . ".PP\n" . code($code, 7) . ".SH DESCRIPTION\n" . described($e);
     $text .= titled('.SH MEMBERS', join '', map { my $said = member_text($_); $said eq '' ? '' : ".TP\n\\fI" . text_of($_, 'name') . "\\fP\n" . $said } @members);
     $text .= titled('.SH CONSTANTS', list_constants(named_constants(words($e))));
     my @users = grep { words($functions{$_}{e}) =~ /\b$name\b/ } keys %functions;
@@ -300,7 +336,7 @@ sub overview_page {
         my $title = text_of($_, 'header');
         ($title eq '' ? '' : '.SS ' . escape($title) . "\n") . blocks(child($_, 'description')) . list_constants(@{ $_->{constants} })
     } sort { text_of($a, 'header') eq '' ? -1 : text_of($b, 'header') eq '' } grep { $_->{constants} } map { children($_->{compound}, 'sectiondef') } @headers);
-    $text .= ".SH EXAMPLES\n" . code($1) if $opt{readme} && slurp($opt{readme}) =~ /^```c\n(.*?)^```$/ms;
+    $text .= ".SH EXAMPLES\n" . code($1, 7) if $opt{readme} && slurp($opt{readme}) =~ /^```c\n(.*?)^```$/ms;
     write_page($opt{name}, 7, summary($main->{compound}), $text);
 }
 

@@ -44,11 +44,13 @@ needs_shared() {
     LC_ALL=C readelf -d "$1" | grep -q "NEEDED.*\[lib$NAME\.so\."
 }
 
-# lint_pages <page>...: mandoc and groff, on the 100 columns that the widest table takes, print no warning, whatis finds a name and a line in each.
+# lint_pages <page>...: mandoc and groff, on the 78 columns that man takes of 80, print no warning, no line is wider than 80, whatis finds a name
+# and a line in each.
 lint_pages() {
     "$MANDOC" -Tlint -W warning "$@" || fail "mandoc warns"
-    "$GROFF" -t -rLL=100n -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"
+    "$GROFF" -t -rLL=78n -ww -P-cbou -man -Tutf8 "$@" > "$scratch/text" 2> "$scratch/groff" || fail "groff"
     # A terminal has no pages.
     if grep -v 'table text block will not fit on one page' "$scratch/groff"; then fail "groff warns"; fi
+    if LC_ALL=C.UTF-8 grep -E '.{81}' "$scratch/text"; then fail "the lines above are wider than 80 columns"; fi
     "$LEXGROG" "$@" > "$scratch/whatis" || { grep -v ': "' "$scratch/whatis"; fail "whatis finds no line in the pages above"; }
 }

@@ -41,5 +41,14 @@ for script in examples/swmpi/programs/figures cmake/debian/build tests/interop/m
         [ "$(grep -c '^usage: ' "$scratch/help")" = 1 ] || { cat "$scratch/help"; fail "$script $arguments says something else than its usage"; }
     done
 done
+# cmake/debian/build names what it needs and does not find, and a command that installs that.
+mkdir "$scratch/stub"
+printf '%s\n' '#!/bin/sh' 'echo "dpkg-checkbuilddeps: error: Unmet build dependencies: build-essential:native debhelper-compat (= 13) doxygen" >&2; exit 1' \
+    > "$scratch/stub/dpkg-checkbuilddeps"
+chmod +x "$scratch/stub/dpkg-checkbuilddeps"
+PATH=$scratch/stub:$PATH "$FOLDER/../cmake/debian/build" "$scratch/packages" 2> "$scratch/help" && fail "cmake/debian/build succeeds without its packages"
+grep -qF ': not installed: build-essential:native debhelper-compat (= 13) doxygen; to install them: apt install build-essential debhelper-compat doxygen' "$scratch/help" ||
+    { cat "$scratch/help"; fail "cmake/debian/build does not name what it needs"; }
+[ ! -e "$scratch/packages" ] || fail "cmake/debian/build makes a folder though it cannot build"
 lint_pages "${pages[@]}"
 echo "$n programs, ${#pages[@]} pages"

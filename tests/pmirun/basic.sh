@@ -34,6 +34,7 @@ run 0 -n 5 "$raw" publish
 [ "$(grep -c 'has published it' "$dir/out")" = 1 ] || fail "not one rank has published the name"
 run 0 --version
 run 0 --help
+if grep 'see man' "$dir/out"; then fail "--help sends the reader to the manual"; fi
 run 0 -n 1 sh -c 'ls /proc/self/fd | wc -l'
 out_is 5 # 0, 1, 2, PMI, and that of ls
 finish

@@ -197,12 +197,12 @@ static void print_manual(void)
     }
 }
 
-/* The name in another launcher; "same" if pmirun accepts it too. */
+/* The name in another launcher, bold if pmirun accepts it too. */
 static void put_cell(const struct option_row *row, const char *text)
 {
     putchar('\t');
     if (text && option_find(text, strlen(text)) == row)
-        printf("same");
+        put_bold(text, strlen(text));
     else if (text)
         put_roff(text, strlen(text));
 }
@@ -218,7 +218,7 @@ static void print_option_table(void)
 
         if (!row->others[0] && !row->others[1] && !row->others[2])
             continue;
-        put_roff(row->names, option_next_name(&names, &n) ? n : 0);
+        put_bold(row->names, option_next_name(&names, &n) ? n : 0);
         for (int k = 0; k < 3; k++)
             put_cell(row, row->others[k]);
         putchar('\n');

@@ -14,10 +14,10 @@
 const struct option_row option_rows[] = {
     {.text = "Options of a group of processes, before its program:"},
     {"-n -np --n --ntasks --nprocs", "N", SCOPE_GROUP, set_count,
-     "Number of processes (default: see man pmirun). If there is one group, the default is: with "
-     "-N, one a node, or as many as --ppn says; else the sum of the slots of the hosts or of the "
-     "allocation, where a host without slots has 1; one process where none of these is given. A "
-     "group beside others has one process by default.",
+     "Number of processes (default: with -N one a node, else one for each slot of the hosts, else "
+     "one). With --ppn the default is that many a node instead of one. The hosts are those of the "
+     "options or of the allocation; a host without slots has 1. A group beside others has one "
+     "process by default.",
      .others = {"-n", "-n", "-n"}, AT_GROUP(n_procs), .min = 1, .max = MAX_PROCS},
     {"-x", "VAR[=VALUE]", SCOPE_GROUP, set_x,
      "Set VAR, or pass it on from the environment of `pmirun`. By default `pmirun` passes on its "
@@ -121,12 +121,12 @@ const struct option_row option_rows[] = {
     {"--report-bindings", NULL, SCOPE_JOB, set_flag,
      "Print each rank's binding on stderr: what it is bound to, a picture of that, and its "
      "processors' numbers (see BINDING).",
-     .others = {"HYDRA_TOPO_DEBUG", "--cpu-bind=verbose", "--report-bindings"},
-     AT(report_bindings)},
+     .others = {"HYDRA_TOPO_DEBUG", "--cpu-bind=v", "--report-bindings"}, AT(report_bindings)},
     {"--topology", "TEXT", SCOPE_JOB, set_text,
      "Place ranks on this hwloc topology, bind none. The notation is that of hwloc's synthetic "
-     "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places (--report-bindings).",
-     .others = {"HWLOC_SYNTHETIC", NULL, "hwloc_base_topo_file"}, AT(topology)},
+     "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places (--report-bindings). Open "
+     "MPI's parameter hwloc_base_topo_file names a file instead.",
+     .others = {"HWLOC_SYNTHETIC", NULL, NULL}, AT(topology)},
     {"--launch --launcher --bootstrap", "HOW", SCOPE_JOB, set_launch,
      "Start agents by ssh (default with hosts), srun, fork or a command. `slurm` is the same as "
      "`srun`; `fork`: all nodes are on this host. In a command %h stands for the host and %c for "
@@ -188,7 +188,7 @@ const struct option_row option_rows[] = {
     {"--timestamp-output", NULL, SCOPE_JOB, set_flag,
      "Begin each line of output with the local time. It is when `pmirun` forwards the line, to a "
      "millisecond: `2026-01-31` `12:00:00.000`. With -l, the label follows it.",
-     .others = {NULL, NULL, "--timestamp-output"}, AT(timestamps)},
+     .others = {NULL, NULL, "-timestamp-output"}, AT(timestamps)},
     {"--outfile-pattern", "FILE", SCOPE_JOB, set_pattern,
      "Write stdout to files: %r rank, %g job, %p and %h node. A file is created, or truncated, "
      "when a rank starts. In its name, %r stands for the rank, %g for the job's number (0; higher "

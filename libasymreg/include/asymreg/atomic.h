@@ -7,9 +7,11 @@
  *
  *     asymreg_fetch64(worker, pe, raddr, &before)
  *     asymreg_set64(worker, pe, raddr, value)
- *     asymreg_add64(worker, pe, raddr, value)                   also and64, or64, xor64
+ *     asymreg_add64(worker, pe, raddr, value)
+ *         also and64, or64, xor64
  *     asymreg_swap64(worker, pe, raddr, value, &before)
- *     asymreg_fetch_add64(worker, pe, raddr, value, &before)    also fetch_and64, _or64, _xor64
+ *     asymreg_fetch_add64(worker, pe, raddr, value, &before)
+ *         also fetch_and64, fetch_or64, fetch_xor64
  *     asymreg_compare_swap64(worker, pe, raddr, compare, value, &before)
  *
  * asymreg_compare_swap64() stores `value` if the memory has the value `compare`. `before` receives

@@ -21,13 +21,21 @@
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
  *         int rc = pmiwire_client_next(c, &ev, NULL);              // an event, or none, or the end
- *         if (rc > 0) { …ev.op, ev.rc, ev.value; put, fence, get, finalize… continue; }
+ *         if (rc > 0) {
+ *             …ev.op, ev.rc, ev.value; put, fence, get, finalize…
+ *             continue;
+ *         }
  *         if (rc < 0) break;                                       // rc: why
  *         n = pmiwire_client_output(c, &p);                        // bytes to write
- *         if (n) { ssize_t w = write(fd, p, n);                    // (a loop over EINTR left out)
- *                  if (w < 0) pmiwire_client_eof(c); else pmiwire_client_sent(c, w); continue; }
+ *         if (n) {
+ *             ssize_t w = write(fd, p, n);                         // (a loop over EINTR left out)
+ *             if (w < 0) pmiwire_client_eof(c);
+ *             else pmiwire_client_sent(c, w);
+ *             continue;
+ *         }
  *         n = read(fd, buf, sizeof buf);                           // wait for the server
- *         if (n <= 0) pmiwire_client_eof(c); else pmiwire_client_input(c, buf, n);
+ *         if (n <= 0) pmiwire_client_eof(c);
+ *         else pmiwire_client_input(c, buf, n);
  *     }
  *     pmiwire_client_destroy(c);
  *

@@ -27,10 +27,12 @@
  *
  * The calls, in the order of a job:
  *
- *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
- *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
- *     struct pmiwire_exchange_opts o = {.size = sizeof(o), .ops = &ops, .node = me,
- *         .n_nodes = 3, .n_ranks = 6, .ranks = mine, .n_local = 2, .n_below = 2 * me};
+ *     struct pmiwire_exchange_ops ops = {
+ *         .size = sizeof(ops), .send = send_frame, .node_of = node_of,
+ *         .got = got, .done = done, .pairs = store, .failed = failed};
+ *     struct pmiwire_exchange_opts o = {
+ *         .size = sizeof(o), .ops = &ops, .node = me, .n_nodes = 3,
+ *         .n_ranks = 6, .ranks = mine, .n_local = 2, .n_below = 2 * me};
  *
  *     pmiwire_exchange_create(&o, &x);
  *     pmiwire_exchange_put(x, rank, key, value, PMIWIRE_HINT_DENSE);

@@ -19,7 +19,8 @@
  *
  *     pmiwire_client_query(c, &info);                       // client: advertised at init?
  *     if (info.ext[PMIWIRE_EXT_TABLE].ptr) …attach to it…
- *     if (pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &text) == 0) …ask from now on…
+ *     if (pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &text) == 0)
+ *         …ask from now on…
  *     pmiwire_server_advertise(s, job, PMIWIRE_EXT_TABLE, text);                     // server.h
  *
  * @source SHMEMPMI, section VI-A ("wire protocol compatibility"): additional fields in responses.

@@ -10,15 +10,19 @@
  *
  *     direct          r
  *     offset          o + r
- *     stride          o + s·r                                     s of either sign
- *     blockstride     o + s·⌊(r+φ)/b⌋ + t·((r+φ) mod b)           B(o,b,s,t,φ)
- *     md-blockstride  o + Σ sᵢ·dᵢ    d: digits of r+φ, mixed radix, lowest first, last unbounded
- *     runs            o + oₖ + sₖ·(r − rₖ)                         rₖ ≤ r < rₖ₊₁
+ *     stride          o + s·r                             s of either sign
+ *     blockstride     o + s·⌊(r+φ)/b⌋ + t·((r+φ) mod b)   B(o,b,s,t,φ)
+ *     md-blockstride  o + Σ sᵢ·dᵢ                         d: digits of r+φ,
+ *                                                         mixed radix,
+ *                                                         lowest first,
+ *                                                         last unbounded
+ *     runs            o + oₖ + sₖ·(r − rₖ)                rₖ ≤ r < rₖ₊₁
  *     bitmap          the r-th set bit of a bit vector, from o
  *     elias-fano      the same set, coded in 2 + log2(range/n) bits a rank
- *     frames          o + base[⌊r/2^k⌋] + low[r]                  bit-packed
- *     lut             o + T[r]                                    bit-packed, or 32-bit
- *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
+ *     frames          o + base[⌊r/2^k⌋] + low[r]          bit-packed
+ *     lut             o + T[r]                            packed, or 32-bit
+ *     view            T_parent[g(r)], g regular           lut-stride,
+ *                                                         lut-blockstride
  *
  * Finding the model of an array of ids, and its bytes:
  *

@@ -90,12 +90,12 @@ extern "C" {
  *
  * Space (LAYOUT.md describes the file):
  *
- *     - A file holds two copies of the window, and a journal of the same length unless
- *       STORWIN_ATOMIC_SLOTS is set.
- *     - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
- *       last N commits.
- *     - If a window is longer than the stored state, its copies and journal begin behind three
- *       times (with N > 2: N times) the old length, and overwrite any content of the file there.
+ *   - A file holds two copies of the window, and a journal of the same length unless
+ *     STORWIN_ATOMIC_SLOTS is set.
+ *   - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
+ *     last N commits.
+ *   - If a window is longer than the stored state, its copies and journal begin behind three
+ *     times (with N > 2: N times) the old length, and overwrite any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
