@@ -68,36 +68,17 @@ sub escape {
     $text =~ s/([^\x00-\x7f])/sprintf '\\[u%04X]', ord $1/ge;
     return $text;
 }
-# The lines of a line of code that is wider than $width: a comment at its end goes above it; the rest is broken, at the loosest operator, as
-# clang-format would. A table stays as it is.
+# The lines of a line of code that is wider than $width: a comment at its end goes above it; the rest is broken after the last comma or operator
+# that fits, outside of a text. A table stays as it is.
 sub narrow {
     my ($line, $width) = @_;
     return $line if length $line <= $width || $line =~ m{\S {2,}(?!//|/\*)\S};
     my ($indent) = $line =~ /^( *)/;
     return map { narrow($_, $width) } "$indent$2", "$indent$1" if $line =~ m{^ *(\S.*?)\s+(// .*|/\*.*\*/)$};
-    if ($line =~ m{^ *(//|/\*) }) {
-        my $next = $indent . ($1 eq '//' ? '// ' : '   ');
-        return $line =~ m{^(.{1,$width}) (?!\*/)(.*)$} ? ($1, narrow("$next$2", $width)) : $line;
-    }
-    my %looseness = (',' => 3, ';' => 3, '?' => 2, '&' => 1, '|' => 1);
-    my ($at, $to, $best, @open) = (0, 0, -1);
-    while ($line =~ /\G("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|.)/gc) {
-        my ($token, $next) = ($1, pos $line);
-        last if $next > $width + 1;
-        if ($token =~ /^[(\[{]$/) { push @open, $next }
-        elsif ($token =~ /^[)\]}]$/) { pop @open }
-        next if $token ne ' ' || $next <= length $indent;
-        my $operator = substr($line, 0, $next) =~ /([,;&|]) $/ ? $1 : substr($line, $next) =~ /^[?:] / ? '?' : next;
-        next if $operator =~ /[&|]/ && substr($line, 0, $next) !~ /(?:&&|\|\|) $/;
-        my $rank = $looseness{$operator} - 4 * @open;
-        next if $at && $rank < $best;
-        ($best, $at) = ($rank, $next);
-        $to = @open ? $open[-1] : length($indent) + ($operator eq '?' || $line =~ /^ *return / ? 4 : 0);
-    }
-    return $line unless $at;
-    my $rest = substr $line, $at;
-    $to = length($indent) + 8 if $to > 40 && $to + length $rest > $width;
-    return substr($line, 0, $at - 1), narrow(' ' x $to . $rest, $width);
+    my ($end, $next) = $line =~ m{^ *(//|/\*) } ? ('\S', $1 eq '//' ? '// ' : '   ') : ('(?:[,;=]|&&|\|\|)', ' ' x 8);
+    my $fits = $width - 2; # without the end
+    return $line unless $line =~ m{^(.{1,$fits}$end) (?!\*/)((?:[^"]|"(?:\\.|[^"\\])*")*)$};
+    return $1, narrow("$indent$next$2", $width);
 }
 sub code { # $columns is its indentation in the page
     my ($text, $columns) = @_;

@@ -6,7 +6,8 @@
  *
  * For each size n, trials alternate between the launchers and the floor, a bare loop of
  * posix_spawn() that starts n processes which return at once, and waits for them. BARE is
- * launch_bare, the least that a launcher can do. Two cases:
+ * launch_bare, the least that a launcher can do, once with a session for each rank, as pmirun
+ * makes, once without. Two cases:
  *
  *     job          init, one put, barrier, two gets, finalize: time from the
  *                  start of the launcher to its end, and the phases of the slowest rank
@@ -40,13 +41,14 @@
 #define JOB_SECONDS 120
 #define ROUNDS      13
 #define WARM_UP     2
-#define LAUNCHERS   3
+#define LAUNCHERS   4
 
 extern char **environ;
 
 struct launcher {
     const char *who;
     const char *path;
+    const char *option; /* before the number of ranks */
 };
 
 struct sample {
@@ -161,7 +163,7 @@ static struct sample job(const struct launcher *l, char *client, int n, int roun
     int fd = open(records_path, O_RDWR | O_TRUNC);
     size_t bytes = (size_t)n * sizeof(records[0]);
     char *argv[] = {(char *)(uintptr_t)l->path,
-                    (char *)(uintptr_t) "-n",
+                    (char *)(uintptr_t)l->option,
                     count,
                     client,
                     records_path,
@@ -255,7 +257,11 @@ int main(int argc, char **argv)
 {
     static const int sizes[] = {16, 64, 256, 1024};
     struct launcher launchers[LAUNCHERS] = {
-        {"ours", NULL}, {"bare server", NULL}, {"mpiexec.hydra", "mpiexec.hydra"}};
+        {"ours", NULL, "-n"},
+        {"bare server", NULL, "-n"},
+        {"bare server, sessions", NULL, "-s"},
+        {"mpiexec.hydra", "mpiexec.hydra", "-n"},
+    };
     struct bench b;
     size_t n_launchers = LAUNCHERS;
     int fd;
@@ -266,7 +272,7 @@ int main(int argc, char **argv)
     }
     bench_init(&b, "launch", argc - 3, argv + 3);
     launchers[0].path = argv[1];
-    launchers[1].path = argv[3];
+    launchers[1].path = launchers[2].path = argv[3];
     if (system("command -v mpiexec.hydra > /dev/null 2>&1") != 0) {
         fprintf(stderr, "bench_launch: no mpiexec.hydra (apt install mpich): it is left out\n");
         n_launchers--;

@@ -6,6 +6,7 @@
  * the unavoidable cost of its ranks' start and requests.
  *
  *     launch_bare -n N CLIENT [ARGUMENT...]
+ *     launch_bare -s N CLIENT [ARGUMENT...]     each process leads a session, as pmirun's ranks do
  */
 #define _GNU_SOURCE
 #include <spawn.h>
@@ -26,6 +27,7 @@
 extern char **environ;
 
 static int fds[MAX_N], n_ranks, n_inside;
+static posix_spawnattr_t attributes;
 static char values[MAX_N][80];
 
 static void die(const char *what)
@@ -99,7 +101,7 @@ static void start(int epoll, int rank, char **argv)
     posix_spawn_file_actions_init(&files);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0 ||
         posix_spawn_file_actions_adddup2(&files, p[1], CLIENT) != 0 ||
-        posix_spawn(&pid, argv[0], &files, NULL, argv, env) != 0 ||
+        posix_spawn(&pid, argv[0], &files, &attributes, argv, env) != 0 ||
         epoll_ctl(epoll, EPOLL_CTL_ADD, p[0], &e) != 0)
         die("launch_bare: cannot start a process");
     posix_spawn_file_actions_destroy(&files);
@@ -114,8 +116,11 @@ int main(int argc, char **argv)
     char request[1024];
 
     n_ranks = argc > 3 ? atoi(argv[2]) : 0;
+    posix_spawnattr_init(&attributes);
+    if (n_ranks && strcmp(argv[1], "-s") == 0)
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     if (epoll < 0 || n_ranks < 1 || n_ranks > MAX_N) {
-        fprintf(stderr, "usage: launch_bare -n N CLIENT [ARGUMENT...]; N: 1 to %d\n", MAX_N);
+        fprintf(stderr, "usage: launch_bare -n|-s N CLIENT [ARGUMENT...]; N: 1 to %d\n", MAX_N);
         return 2;
     }
     while (ended < n_ranks) {
