@@ -68,17 +68,20 @@ sub escape {
     $text =~ s/([^\x00-\x7f])/sprintf '\\[u%04X]', ord $1/ge;
     return $text;
 }
-# The lines of a line of code that is wider than $width: a comment at its end goes above it; the rest is broken after the last comma or operator
-# that fits, outside of a text. A table stays as it is.
+# The lines of a line of code that is wider than $width: a comment at its end goes above it; the rest is broken outside of texts, after the
+# last && or || that fits, or else the last comma. A table stays as it is.
 sub narrow {
     my ($line, $width) = @_;
     return $line if length $line <= $width || $line =~ m{\S {2,}(?!//|/\*)\S};
     my ($indent) = $line =~ /^( *)/;
     return map { narrow($_, $width) } "$indent$2", "$indent$1" if $line =~ m{^ *(\S.*?)\s+(// .*|/\*.*\*/)$};
-    my ($end, $next) = $line =~ m{^ *(//|/\*) } ? ('\S', $1 eq '//' ? '// ' : '   ') : ('(?:[,;=]|&&|\|\|)', ' ' x 8);
     my $fits = $width - 2; # without the end
-    return $line unless $line =~ m{^(.{1,$fits}$end) (?!\*/)((?:[^"]|"(?:\\.|[^"\\])*")*)$};
-    return $1, narrow("$indent$next$2", $width);
+    my $next = $line =~ m{^ *(//|/\*) } ? $1 eq '//' ? '// ' : '   ' : '';
+    for my $end ($next ? '\S' : ('(?:&&|\|\|)', '[,;]', '=')) {
+        return $1, narrow($indent . ($next || ' ' x 8) . $2, $width)
+            if $line =~ m{^(.{1,$fits}$end) (?!\*/)((?:[^"]|"(?:\\.|[^"\\])*")*)$};
+    }
+    return $line;
 }
 sub code { # $columns is its indentation in the page
     my ($text, $columns) = @_;
