@@ -50,7 +50,7 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
                              storwin_strerror(rc));
     rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
     if (rc == 0) {
-        (void)storwin__find_changes(win, NULL);
+        (void)storwin__find_changes(win, 1, NULL);
         if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
                                "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
@@ -96,7 +96,7 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
         storwin__lack_all(win);
         return rc;
     }
-    rc = storwin__find_changes(win, err);
+    rc = storwin__find_changes(win, 0, err);
     if (rc == 0)
         rc = restore_changed(win, err);
     if (rc < 0)

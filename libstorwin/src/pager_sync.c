@@ -132,6 +132,16 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Sets the bits of all touched pages, and takes no block. */
+void storwin__pager_peek(struct storwin_window *win)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    storwin__set_merge(win->dirty, p->touched, storwin__pages(win));
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* Marks pages as stored into, and removes their protection: the kernel is about to read into them,
  * and may not be allowed to fault (UFFD_USER_MODE_ONLY). */
 void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end)
@@ -140,6 +150,8 @@ void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t page = first; page < end; page++) {
+        if (storwin__page_touched(p, page))
+            continue;
         storwin__pages_touch(p, page, page + 1, 1);
         p->state[page / p->block_pages] |= DIRTY;
         /* It fails where the program has unmapped the page: then the read fails, too. */
