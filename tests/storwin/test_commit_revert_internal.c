@@ -7,6 +7,7 @@
 
 #include "commit_test_internal.h"
 
+#include <linux/userfaultfd.h>
 #include <sys/mman.h>
 
 static unsigned n_reads, failing_reads; /* all from this one on fail; 0: none does */
@@ -20,6 +21,25 @@ ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset)
         return -1;
     }
     return __real_preadv(fd, iov, n, offset);
+}
+
+static unsigned n_protects;
+static uint64_t unprotectable; /* an address; 0: none */
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    n_protects += request == UFFDIO_WRITEPROTECT;
+    if (request == UFFDIO_WRITEPROTECT && unprotectable > 0) {
+        const struct uffdio_writeprotect *wp = arg;
+
+        if (wp->mode == UFFDIO_WRITEPROTECT_MODE_WP &&
+            unprotectable - wp->range.start < wp->range.len) {
+            errno = ENOENT;
+            return -1;
+        }
+    }
+    return __real_ioctl(fd, request, arg);
 }
 
 /* A window comes back to its last commit, in place, whatever commits and failures were before. */
@@ -231,6 +251,52 @@ static void scattered(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* A commit and a revert protect changed pages and those between them in one range. If one page
+ * cannot be protected, only that one counts as changed. */
+static void unprotected_page(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    struct storwin_window *win;
+    uint8_t *base;
+
+    atomic_store(&storwin__without, STORWIN__NO_SCAN);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    if (win->track == STORWIN_TRACK_FAULTS) {
+        fill(base, BYTES, 1);
+        commit_window(win);
+        for (unsigned i = 0; i < 2; i++) {
+            change_pages(base, page, 4, 3);
+            n_protects = 0;
+            assert_int_equal(i ? storwin_revert(win, NULL) : storwin_commit(win, NULL), 0);
+            assert_int_equal(n_protects, 1);
+        }
+        for (unsigned i = 0; i < 4; i++) { /* pages changed and not */
+            unprotectable = (uint64_t)(uintptr_t)base + (3 + i / 2) * page + 1;
+            change_pages(base, page, 4, 3);
+            if (i % 2)
+                assert_int_equal(storwin_revert(win, NULL), 0);
+            else
+                commit_window(win);
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)),
+                             i / 2 == 0);
+            unprotectable = 0;
+            commit_window(win);
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)), 0);
+            change_pages(base, page, 4, 3); /* each is tracked */
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)), 4);
+            assert_int_equal(storwin_revert(win, NULL), 0);
+        }
+    }
+    discard(win);
+    unlink(opts.filename);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
 /* The memory before the storage part is not committed, and does not come back. */
 static void combined(void **state)
 {
@@ -394,6 +460,7 @@ int main(void)
         cmocka_unit_test(combined),          cmocka_unit_test(shortened),
         cmocka_unit_test(shortened_journal), cmocka_unit_test(damaged_twice),
         cmocka_unit_test(damaged_home),      cmocka_unit_test(scattered),
+        cmocka_unit_test(unprotected_page),
     };
 
     commit_test_begin();
