@@ -10,8 +10,8 @@
  * a further request. */
 #define GAP_BYTES 65536u
 
-/* Reads the changed pages from the home area. */
-static int read_changed(struct storwin_window *win)
+/* Reads the changed pages from the home area, and gaps of up to gap_bytes with them. */
+static int read_changed(struct storwin_window *win, uint64_t gap_bytes)
 {
     const struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
@@ -22,7 +22,7 @@ static int read_changed(struct storwin_window *win)
     int rc = 0;
 
     while (rc == 0 && (page = storwin__set_next(c->changed, end, pages, 1)) < pages) {
-        if (s.n > 0 && (page - end) * unit <= GAP_BYTES) {
+        if (s.n > 0 && (page - end) * unit <= gap_bytes) {
             rc = storwin__stream_put(&s, unused, (page - end) * unit);
         } else {
             rc = storwin__stream_flush(&s);
@@ -43,8 +43,10 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
 {
     struct storwin__commit *c = win->commit;
     struct storwin__record reached;
-    int rc = read_changed(win);
+    int rc = read_changed(win, GAP_BYTES);
 
+    if (rc < 0) /* perhaps only a gap cannot be read */
+        rc = read_changed(win, 0);
     if (rc < 0)
         return storwin__fail(err, rc, STORWIN__FILENAME, "read \"%.80s\": %s", win->path,
                              storwin_strerror(rc));
