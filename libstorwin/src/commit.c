@@ -135,22 +135,24 @@ int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *se
     return atomic_load(&job.any);
 }
 
-/* Marks pages as changed that the program has stored into since the last call, according to this
- * process's page tables. Returns whether there are any. */
-static int scan_stores(struct storwin_window *win)
+/* Marks pages as changed that the program has stored into since the last call with `protect`,
+ * according to this process's page tables. Returns whether there are any. */
+static int scan_stores(struct storwin_window *win, int protect)
 {
     const uint64_t pages = storwin__pages(win);
     uint64_t first, last;
     int any;
 
-    if (win->track == STORWIN_TRACK_FAULTS)
+    if (win->track == STORWIN_TRACK_FAULTS && protect)
         storwin__pager_take(win, 0, pages);
+    else if (win->track == STORWIN_TRACK_FAULTS)
+        storwin__pager_peek(win);
     else
-        storwin__track_scan(win, 0, pages);
+        storwin__track_scan(win, 0, pages, protect);
     any = storwin__set_next(win->dirty, 0, pages, 1) < pages;
     storwin__set_merge(win->commit->changed, win->dirty, pages);
     storwin__set_remove(win->dirty, 0, pages);
-    if (win->track == STORWIN_TRACK_FAULTS)
+    if (win->track == STORWIN_TRACK_FAULTS && protect)
         storwin__pager_release(win, 0, pages);
     storwin__edges(win, &first, &last);
     any |= compare_pages(win, 0, first);
@@ -158,14 +160,15 @@ static int scan_stores(struct storwin_window *win)
     return any;
 }
 
-/* Updates the set of changed pages and their sums. This decides what a commit writes. */
-int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
+/* Updates the set of changed pages and their sums. This decides what a commit writes. Without
+ * `protect` these pages can be read into without a fault for each. */
+int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err)
 {
     const int compared = win->track == STORWIN_TRACK_COMPARED;
     int rc = storwin__check_mapped(win, err);
 
     if (rc == 0 && !compared)
-        (void)scan_stores(win);
+        (void)scan_stores(win, protect);
     if (rc == 0)
         rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
     if (rc == 0)
@@ -178,7 +181,7 @@ int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
 int storwin__find_stores(struct storwin_window *win)
 {
     return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
-                                                : scan_stores(win);
+                                                : scan_stores(win, 1);
 }
 
 /* Whether a commit of n_changed pages writes an area, and not the journal. */
@@ -362,7 +365,7 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
 
     atomic_fetch_add(&win->n_syncs, 1);
     if (rc == 0 && !c->stores_meanwhile) {
-        rc = storwin__find_changes(win, err);
+        rc = storwin__find_changes(win, 1, err);
         if (rc == 0)
             rc = storwin__commit_changes(win, generation, err);
         if (rc != STORWIN_ERACE)
@@ -391,7 +394,7 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
     rc = storwin__write_pending(win, err);
     if (rc < 0)
         return rc;
-    rc = storwin__find_changes(win, err);
+    rc = storwin__find_changes(win, 1, err);
     if (rc < 0)
         return rc;
     return storwin__set_count(win->commit->changed, 0, storwin__pages(win)) == 0

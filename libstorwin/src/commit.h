@@ -121,6 +121,18 @@ struct storwin__commit {
     uint64_t replayed_bytes;
 };
 
+#define STORWIN__MOST_IOV 1024u /* IOV_MAX of Linux */
+typedef ssize_t storwin__transfer_fn(int fd, const struct iovec *iov, int n, off_t offset);
+
+/* A range of the file to read or write, with pieces that are adjacent in memory joined. */
+struct storwin__stream {
+    struct storwin_window *win;
+    storwin__transfer_fn *call; /* preadv or pwritev */
+    struct iovec iov[STORWIN__MOST_IOV];
+    unsigned n;
+    uint64_t offset, bytes;
+};
+
 /* commit_layout.c */
 void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t copy);
 int storwin__record_check(const void *raw, uint32_t place, uint32_t copy,
@@ -155,8 +167,10 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, 
                              uint64_t *space, struct storwin_error *err);
 
 /* commit_io.c */
-int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
-                          uint64_t offset);
+int storwin__commit_transfer(struct storwin_window *win, storwin__transfer_fn *call,
+                             struct iovec *iov, unsigned n, uint64_t offset);
+int storwin__stream_put(struct storwin__stream *s, uint8_t *at, uint64_t bytes);
+int storwin__stream_flush(struct storwin__stream *s);
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found);
 int storwin__records_present(int fd, uint64_t offset);
 int storwin__record_write(struct storwin_window *win, const struct storwin__record *r,
@@ -215,7 +229,7 @@ int storwin__must_flip(const struct storwin_window *win, uint64_t n_changed);
 int storwin__find_stores(struct storwin_window *win);
 int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
-int storwin__find_changes(struct storwin_window *win, struct storwin_error *err);
+int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err);
 uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to);
 int storwin__resum(struct storwin_window *win, uint64_t page);
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,

@@ -9,27 +9,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_IOV 1024u /* IOV_MAX of Linux */
-
-/* Writes all bytes or returns the error; consumes *iov. No byte is durable before a flush. */
-int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
-                          uint64_t offset)
+/* Reads or writes all bytes, by preadv() or pwritev(), or returns the error; consumes *iov. No
+ * written byte is durable before a flush. */
+int storwin__commit_transfer(struct storwin_window *win, storwin__transfer_fn *call,
+                             struct iovec *iov, unsigned n, uint64_t offset)
 {
     const struct storwin__file *f = &win->files[0];
+    const int reads = call == preadv;
     int fd = f->direct_fd >= 0 ? f->direct_fd : f->fd;
 
     while (n > 0) {
-        ssize_t done = pwritev(fd, iov, (int)(n < MOST_IOV ? n : MOST_IOV), (off_t)offset);
+        ssize_t done =
+            call(fd, iov, (int)(n < STORWIN__MOST_IOV ? n : STORWIN__MOST_IOV), (off_t)offset);
 
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0 && errno == EINVAL && fd != f->fd) { /* direct I/O refuses the alignment */
+        /* Direct I/O refuses the alignment; a read may succeed through the page cache anyway. */
+        if (done < 0 && (errno == EINVAL || reads) && fd != f->fd) {
             fd = f->fd;
             continue;
         }
         if (done <= 0)
-            return done < 0 ? -errno : -ENOSPC;
-        storwin__count_written(win, (uint64_t)done);
+            return done < 0 ? -errno : reads ? STORWIN_EDAMAGED : -ENOSPC;
+        if (!reads)
+            storwin__count_written(win, (uint64_t)done);
         offset += (uint64_t)done;
         for (; n > 0 && (size_t)done >= iov->iov_len; iov++, n--)
             done -= (ssize_t)iov->iov_len;
@@ -39,6 +42,32 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
         }
     }
     return 0;
+}
+
+int storwin__stream_flush(struct storwin__stream *s)
+{
+    int rc = s->n ? storwin__commit_transfer(s->win, s->call, s->iov, s->n, s->offset) : 0;
+
+    s->offset += s->bytes;
+    s->n = 0;
+    s->bytes = 0;
+    return rc;
+}
+
+int storwin__stream_put(struct storwin__stream *s, uint8_t *at, uint64_t bytes)
+{
+    struct iovec *last = s->n ? &s->iov[s->n - 1] : NULL;
+    int rc = 0;
+
+    if (last && (uint8_t *)last->iov_base + last->iov_len == at) {
+        last->iov_len += bytes;
+    } else {
+        if (s->n == STORWIN__MOST_IOV)
+            rc = storwin__stream_flush(s);
+        s->iov[s->n++] = (struct iovec){at, bytes};
+    }
+    s->bytes += bytes;
+    return rc;
 }
 
 /* The offset in the file of a copy of a record; `offset` is the window's. */
@@ -158,7 +187,8 @@ int storwin__record_write(struct storwin_window *win, const struct storwin__reco
 
         storwin__record_seal(&sealed, r->place, copy);
         memcpy(raw, &sealed, sizeof(sealed));
-        rc = storwin__commit_write(win, &iov, 1, copy_at(win->opts.offset_bytes, r->place, copy));
+        rc = storwin__commit_transfer(win, pwritev, &iov, 1,
+                                      copy_at(win->opts.offset_bytes, r->place, copy));
     }
     if (rc == 0 && fdatasync(win->files[0].fd) < 0)
         rc = -errno;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IOV_PART    1024u /* pieces of a request */
 #define READ_BYTES  (UINT64_C(1) << 20)
 #define MOST_COPIES UINT64_C(256) /* blocks that a commit holds as copies */
 
@@ -26,40 +25,6 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
 
     return c->last.journal_bytes <= c->journal_cap &&
            bytes <= c->journal_cap - c->last.journal_bytes;
-}
-
-/* Blocks to write, with pieces that are adjacent in memory joined. */
-struct stream {
-    struct storwin_window *win;
-    struct iovec iov[IOV_PART];
-    unsigned n;
-    uint64_t offset, bytes;
-};
-
-static int stream_flush(struct stream *s)
-{
-    int rc = s->n ? storwin__commit_write(s->win, s->iov, s->n, s->offset) : 0;
-
-    s->offset += s->bytes;
-    s->n = 0;
-    s->bytes = 0;
-    return rc;
-}
-
-static int stream_put(struct stream *s, uint8_t *at, uint64_t bytes)
-{
-    struct iovec *last = s->n ? &s->iov[s->n - 1] : NULL;
-    int rc = 0;
-
-    if (last && (uint8_t *)last->iov_base + last->iov_len == at) {
-        last->iov_len += bytes;
-    } else {
-        if (s->n == IOV_PART)
-            rc = stream_flush(s);
-        s->iov[s->n++] = (struct iovec){at, bytes};
-    }
-    s->bytes += bytes;
-    return rc;
 }
 
 /* Fills the index of a batch of all changed pages. Returns the number of blocks. */
@@ -88,7 +53,7 @@ static uint64_t blocks_copied(const struct storwin_window *win)
 
 /* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer,
  * and stores the sums of these copies in their entries. */
-static int write_blocks(struct stream *s, struct storwin__entry *entries, uint64_t n,
+static int write_blocks(struct storwin__stream *s, struct storwin__entry *entries, uint64_t n,
                         uint8_t *buffer)
 {
     struct storwin_window *win = s->win;
@@ -104,14 +69,14 @@ static int write_blocks(struct stream *s, struct storwin__entry *entries, uint64
         /* The bytes behind a short block may not be the window's. */
         if (page < first || page >= last || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
             if (n_copies == MOST_COPIES) {
-                rc = stream_flush(s);
+                rc = storwin__stream_flush(s);
                 n_copies = 0;
             }
             at = buffer + n_copies++ * STORWIN__BLOCK;
             entries[i].sum = storwin__block_copy(win, block, at);
         }
         if (rc == 0)
-            rc = stream_put(s, at, STORWIN__BLOCK);
+            rc = storwin__stream_put(s, at, STORWIN__BLOCK);
     }
     return rc;
 }
@@ -124,9 +89,9 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
                    index_bytes = storwin__batch_index_bytes(n);
     struct storwin__batch *batch = (void *)index;
     struct storwin__entry *entries = (void *)(index + sizeof(*batch));
-    struct stream s = {.win = win, .offset = at};
+    struct storwin__stream s = {.win = win, .call = pwritev, .offset = at};
     struct iovec again = {index, (size_t)index_bytes};
-    int rc = stream_put(&s, index, index_bytes), parts;
+    int rc = storwin__stream_put(&s, index, index_bytes), parts;
 
     if (rc == 0)
         rc = write_blocks(&s, entries, n, buffer);
@@ -134,9 +99,9 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
     batch->data_sum = c->total;
     storwin__batch_seal(batch, entries);
     if (rc == 0)
-        rc = stream_flush(&s);
+        rc = storwin__stream_flush(&s);
     if (rc == 0 && parts)
-        rc = storwin__commit_write(win, &again, 1, at);
+        rc = storwin__commit_transfer(win, pwritev, &again, 1, at);
     if (rc == 0 && fdatasync(win->files[0].fd) < 0)
         rc = -errno;
     return rc;

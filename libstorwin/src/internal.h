@@ -258,7 +258,7 @@ uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t first, ui
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
-void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end, int protect);
 
 /* adopt.c */
 int storwin__memory_private(uint64_t lo, uint64_t hi);
@@ -311,6 +311,7 @@ void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats
 
 /* pager_sync.c */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__pager_peek(struct storwin_window *win);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);

@@ -50,14 +50,19 @@ static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
     }
 }
 
-/* Protects blocks. A page that cannot be protected stays dirty too. */
+/* Protects blocks. A taken page that cannot be protected stays dirty too. */
 static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
+    const uint64_t unit = p->win->page_bytes, end = storwin__block_end(p, block + n - 1);
+    uint64_t page = block * p->block_pages;
+
     if (p->stash)
         copy_taken(p, block, n);
-    else if (storwin__blocks_protect(p, block, n, 1) < 0)
-        for (uint64_t i = block * p->block_pages; i < storwin__block_end(p, block + n - 1); i++)
-            stays_dirty(p, i);
+    else if (storwin__blocks_protect(p, block, n, 1) < 0) /* perhaps only one of them */
+        for (; (page = storwin__set_next(p->win->dirty, page, end, 1)) < end; page++)
+            if (storwin__uffd_protect(p->uffd, (uint64_t)(uintptr_t)p->base + page * unit, unit,
+                                      1) < 0)
+                stays_dirty(p, page);
 }
 
 /* Sets the bits of touched pages: these will be written. */
@@ -77,14 +82,17 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
     const uint64_t most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
-    uint64_t run = 0; /* blocks before b that still need protection */
+    /* A resident window's clean pages are protected already: with them, ranges are fewer. */
+    const uint64_t gap = p->bounces ? 0 : 16;
+    uint64_t clean = 0, run = 0; /* blocks before b: clean; that still need protection */
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t b = first / p->block_pages; b < stop; b++) {
         uint64_t page = b * p->block_pages, page_end = storwin__block_end(p, b);
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
-        if (run > 0 && (!dirty || run == most)) {
+        clean = dirty ? 0 : clean + 1;
+        if (run > 0 && (clean > gap || run == most)) {
             /* protect them before releasing the lock: stores into them no longer count */
             protect_taken(p, b - run, run);
             run = 0;
@@ -96,8 +104,10 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         while ((p->state[b] & BUSY) && !p->stopping)
             pthread_cond_wait(&p->idle, &p->lock);
         storwin__set_remove(win->dirty, page, page_end);
-        if (!(p->state[b] & DIRTY))
+        if (!(p->state[b] & DIRTY)) {
+            run += run > 0;
             continue;
+        }
         set_bits(p, page, page_end);
         storwin__pages_touch(p, page, page_end, 0);
         p->state[b] = (uint8_t)((p->state[b] & ~DIRTY) | PINNED);
@@ -132,6 +142,16 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Sets the bits of all touched pages, and takes no block. */
+void storwin__pager_peek(struct storwin_window *win)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    storwin__set_merge(win->dirty, p->touched, storwin__pages(win));
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* Marks pages as stored into, and removes their protection: the kernel is about to read into them,
  * and may not be allowed to fault (UFFD_USER_MODE_ONLY). */
 void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64_t end)
@@ -140,6 +160,8 @@ void storwin__pager_unprotect(struct storwin_window *win, uint64_t first, uint64
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t page = first; page < end; page++) {
+        if (storwin__page_touched(p, page))
+            continue;
         storwin__pages_touch(p, page, page + 1, 1);
         p->state[page / p->block_pages] |= DIRTY;
         /* It fails where the program has unmapped the page: then the read fails, too. */

@@ -75,7 +75,7 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
         if (fail->code < 0)
             storwin__pager_distrust(win);
     } else {
-        storwin__track_scan(win, first, end);
+        storwin__track_scan(win, first, end, 1);
         wrote = storwin__write_pages(win, first, end, 1, fail);
         if (fail->code < 0) /* as storwin__pager_distrust() */
             storwin__set_add(win->dirty, 0, storwin__pages(win));

@@ -95,7 +95,7 @@ int storwin__track_open(struct storwin_window *win)
     win->track_fd = fd;
     win->pagemap_fd = pagemap;
     win->track = STORWIN_TRACK_SCAN;
-    storwin__track_scan(win, 0, storwin__pages(win));
+    storwin__track_scan(win, 0, storwin__pages(win), 1);
     storwin__set_remove(win->dirty, 0, storwin__pages(win));
     return 0;
 }
@@ -119,14 +119,14 @@ static void mark_pages(struct storwin_window *win, uint64_t start, uint64_t end)
                      storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
 }
 
-/* Sets the bits of the pages that have changed since the last call. A page that cannot be scanned
- * counts as changed. */
-void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end)
+/* Sets the bits of the pages that have changed since the last call with `protect`. A page that
+ * cannot be scanned counts as changed. */
+void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end, int protect)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
     struct region found[256] = {{0}}; /* memory checkers do not know that the kernel fills it */
     struct scan s = {.size = sizeof(s),
-                     .flags = CHECK_WPASYNC | WP_MATCHING,
+                     .flags = CHECK_WPASYNC | (protect ? WP_MATCHING : 0),
                      .vec_len = 256,
                      .category_mask = WRITTEN,
                      .return_mask = WRITTEN};

@@ -7,7 +7,45 @@
 
 #include "commit_test_internal.h"
 
+#include <linux/userfaultfd.h>
 #include <sys/mman.h>
+
+static unsigned n_reads;
+static off_t unreadable; /* in the file; 0: none */
+ssize_t __real_preadv(int fd, const struct iovec *iov, int n, off_t offset);
+ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset);
+ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset)
+{
+    off_t end = offset;
+
+    n_reads++;
+    for (int i = 0; i < n; i++)
+        end += (off_t)iov[i].iov_len;
+    if (unreadable >= offset && unreadable < end) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_preadv(fd, iov, n, offset);
+}
+
+static unsigned n_protects;
+static uint64_t unprotectable; /* an address; 0: none */
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    n_protects += request == UFFDIO_WRITEPROTECT;
+    if (request == UFFDIO_WRITEPROTECT && unprotectable > 0) {
+        const struct uffdio_writeprotect *wp = arg;
+
+        if (wp->mode == UFFDIO_WRITEPROTECT_MODE_WP &&
+            unprotectable - wp->range.start < wp->range.len) {
+            errno = ENOENT;
+            return -1;
+        }
+    }
+    return __real_ioctl(fd, request, arg);
+}
 
 /* A window comes back to its last commit, in place, whatever commits and failures were before. */
 static void reverts_of(uint32_t atomic, unsigned without)
@@ -130,6 +168,138 @@ static void protected_page(void **state)
         discard(win);
         unlink(opts.filename);
     }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
+/* Changes three bytes of each of n pages, `step` apart. */
+static void change_pages(uint8_t *base, uint64_t page, unsigned n, uint64_t step)
+{
+    for (unsigned i = 0; i < n; i++, base += step * page) {
+        base[0] ^= 1;
+        base[i * 7 % page] ^= 2;
+        base[page - 1] ^= 4;
+    }
+}
+
+/* Changed pages that are far apart come back by few reads, and what is between them stays: the home
+ * area has another content there. The reads are of at most 1,024 pieces. */
+static void scattered_of(unsigned without, uint64_t shift)
+{
+    static const unsigned counts[] = {1, 511, 512, 513, 550};
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), gap = 65536 / page;
+    const uint64_t bytes = 1300 * page + 5;
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    uint8_t *model = malloc(bytes), *memory = aligned_alloc(page, bytes / page * page + 2 * page);
+    uint8_t *base = memory + shift;
+    struct storwin_window *win;
+    uint64_t home;
+
+    atomic_store(&storwin__without, without);
+    assert_int_equal(storwin_adopt(base, bytes, &opts, &win, NULL), 0);
+    fill(base, bytes, 1);
+    commit_window(win);
+    change_pages(base + page, page, 550, 2); /* into the journal */
+    commit_window(win);
+    memcpy(model, base, bytes);
+    assert_true(win->commit->last.journal_bytes > 0);
+    home = opts.offset_bytes + storwin__area_at(&win->commit->last, win->commit->last.home);
+    write_file(opts.filename, home + page, "damage", 6); /* older data than the commit's */
+    for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const unsigned n = counts[i];
+
+        change_pages(base, page, n, 2);
+        n_reads = 0;
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_memory_equal(base, model, bytes);
+        if (shift == 0 && without == STORWIN__NO_DIRECT)
+            assert_int_equal(n_reads, 1 + (n > 512));
+    }
+    for (uint64_t g = gap - 1; g <= gap + 1; g++) {
+        change_pages(base, page, 3, g + 1);
+        base[bytes - 1] ^= 1;
+        n_reads = 0;
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_memory_equal(base, model, bytes);
+        if (shift == 0 && without == STORWIN__NO_DIRECT)
+            assert_int_equal(n_reads, g <= gap ? 2 : 4);
+    }
+    /* A page in the middle cannot be read: all still count as changed. One between them does not
+     * matter. With a shift, that one may count as changed, too. */
+    for (unsigned i = shift > 0; i < 2; i++) {
+        change_pages(base, page, 550, 2);
+        unreadable = (off_t)(home + (i ? 600 : 601) * page + 9);
+        assert_int_equal(storwin_revert(win, NULL), i ? -EIO : 0);
+        unreadable = 0;
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_memory_equal(base, model, bytes);
+    }
+    if (shift == 0) { /* else the page may be in the journal, too */
+        write_file(opts.filename, home + 600 * page, "damage", 6);
+        change_pages(base, page, 550, 2);
+        assert_int_equal(storwin_revert(win, NULL), STORWIN_EDAMAGED);
+    }
+    fill(base, bytes, 2);
+    commit_window(win);
+    change_pages(base, page, 550, 2);
+    assert_int_equal(storwin_revert(win, NULL), 0);
+    assert_true(holds(base, bytes, 2));
+    discard(win);
+    unlink(opts.filename);
+    free(memory);
+    free(model);
+}
+
+static void scattered(void **state)
+{
+    for (unsigned w = 0; w < N_WITHOUTS; w++)
+        for (uint64_t shift = 0; shift <= 16; shift += 16)
+            scattered_of(withouts[w], shift);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
+/* A commit and a revert protect changed pages and those between them in one range. If one page
+ * cannot be protected, only that one counts as changed. */
+static void unprotected_page(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    struct storwin_window *win;
+    uint8_t *base;
+
+    atomic_store(&storwin__without, STORWIN__NO_SCAN);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    if (win->track == STORWIN_TRACK_FAULTS) {
+        fill(base, BYTES, 1);
+        commit_window(win);
+        for (unsigned i = 0; i < 2; i++) {
+            change_pages(base, page, 4, 3);
+            n_protects = 0;
+            assert_int_equal(i ? storwin_revert(win, NULL) : storwin_commit(win, NULL), 0);
+            assert_int_equal(n_protects, 1);
+        }
+        for (unsigned i = 0; i < 4; i++) { /* pages changed and not */
+            unprotectable = (uint64_t)(uintptr_t)base + (3 + i / 2) * page + 1;
+            change_pages(base, page, 4, 3);
+            if (i % 2)
+                assert_int_equal(storwin_revert(win, NULL), 0);
+            else
+                commit_window(win);
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)),
+                             i / 2 == 0);
+            unprotectable = 0;
+            commit_window(win);
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)), 0);
+            change_pages(base, page, 4, 3); /* each is tracked */
+            assert_int_equal(storwin__find_changes(win, 1, NULL), 0);
+            assert_int_equal(storwin__set_count(win->commit->changed, 0, storwin__pages(win)), 4);
+            assert_int_equal(storwin_revert(win, NULL), 0);
+        }
+    }
+    discard(win);
+    unlink(opts.filename);
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
@@ -295,7 +465,8 @@ int main(void)
         cmocka_unit_test(reverts),           cmocka_unit_test(protected_page),
         cmocka_unit_test(combined),          cmocka_unit_test(shortened),
         cmocka_unit_test(shortened_journal), cmocka_unit_test(damaged_twice),
-        cmocka_unit_test(damaged_home),
+        cmocka_unit_test(damaged_home),      cmocka_unit_test(scattered),
+        cmocka_unit_test(unprotected_page),
     };
 
     commit_test_begin();

@@ -252,7 +252,8 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
  * @allocates memory for the index of a batch of the journal, during the call.
- * @cost      reads the changed pages, and the index of each batch of the journal.
+ * @cost      reads the changed pages, with gaps of up to 64 KiB between them, and the index of each
+ *            batch of the journal.
  * @source    ours
  */
 STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
