@@ -4,26 +4,27 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 /* Most unchanged bytes between changed pages that are read with them: a disk takes no less time for
  * a further request. */
 #define GAP_BYTES 65536u
 
-/* Reads the changed pages from the home area, and gaps of up to gap_bytes with them. */
-static int read_changed(struct storwin_window *win, uint64_t gap_bytes)
+/* Reads the changed pages from the home area, and with room for GAP_BYTES gaps of up to that size
+ * with them. */
+static int read_changed(struct storwin_window *win, uint8_t *gap)
 {
     const struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
     const uint64_t area = win->opts.offset_bytes + storwin__area_at(&c->last, c->last.home);
     struct storwin__stream s = {.win = win, .call = preadv};
-    _Alignas(4096) uint8_t unused[GAP_BYTES];
     uint64_t page, end = 0;
     int rc = 0;
 
     while (rc == 0 && (page = storwin__set_next(c->changed, end, pages, 1)) < pages) {
-        if (s.n > 0 && (page - end) * unit <= gap_bytes) {
-            rc = storwin__stream_put(&s, unused, (page - end) * unit);
+        if (gap && s.n > 0 && (page - end) * unit <= GAP_BYTES) {
+            rc = storwin__stream_put(&s, gap, (page - end) * unit);
         } else {
             rc = storwin__stream_flush(&s);
             s.offset = area + page * unit;
@@ -43,10 +44,15 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
 {
     struct storwin__commit *c = win->commit;
     struct storwin__record reached;
-    int rc = read_changed(win, GAP_BYTES);
+    void *gap = NULL;
+    int rc;
 
-    if (rc < 0) /* perhaps only a gap cannot be read */
-        rc = read_changed(win, 0);
+    if (posix_memalign(&gap, 4096, GAP_BYTES) != 0)
+        gap = NULL;
+    rc = read_changed(win, gap);
+    if (rc < 0 && gap) /* perhaps only a gap cannot be read */
+        rc = read_changed(win, NULL);
+    free(gap);
     if (rc < 0)
         return storwin__fail(err, rc, STORWIN__FILENAME, "read \"%.80s\": %s", win->path,
                              storwin_strerror(rc));

@@ -251,7 +251,7 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
- * @allocates memory for the index of a batch of the journal, during the call.
+ * @allocates memory for the index of a batch of the journal, and 64 KiB, during the call.
  * @cost      reads the changed pages, with gaps of up to 64 KiB between them, and the index of each
  *            batch of the journal.
  * @source    ours
