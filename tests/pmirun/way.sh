@@ -35,7 +35,8 @@ extern char **environ;
 int main(int argc, char **argv)
 {
     for (char **e = environ; *e; e++)
-        if (strncmp(*e, "FLUX_", 5) == 0 || strncmp(*e, "OMPI_MCA_", 9) == 0 || strncmp(*e, "PMIX_", 5) == 0)
+        if (strncmp(*e, "FLUX_", 5) == 0 || strncmp(*e, "OMPI_MCA_", 9) == 0 || strncmp(*e, "PMIX_", 5) == 0 ||
+            strncmp(*e, "MPIR_CVAR_", 10) == 0)
             puts(*e);
     fflush(stdout);
     sleep(argc > 1 ? (unsigned)atoi(argv[1]) : 0);
@@ -116,6 +117,11 @@ test_auto() {
     ! grep -q warning "$dir/err" || fail "Open MPI 4 causes a warning"
     way openmpi "$dir/behind_program" # a library of it needs Open MPI, and Debian's folder of components
     offers_pmix sh -c "exec $dir/plain"
+    if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
+        out_has '^MPIR_CVAR_PMI_VERSION=1$' # else MPICH 5 aborts, since it finds PMI and PMIx
+        MPIR_CVAR_PMI_VERSION=x run 0 -n 1 sh -c "exec $dir/plain"
+        [ "$(grep MPIR_CVAR "$dir/out")" = MPIR_CVAR_PMI_VERSION=x ] || fail "the user's choice of PMI does not win"
+    fi
     for wrapper in env nice 'timeout 50'; do offers_pmix $wrapper "$dir/plain"; done
     printf 'extern void *dlopen(const char *, int); int main(void) { return !dlopen("libc.so.6", 2); }\n' > "$dir/opens.c"
     $cc -o "$dir/opens" "$dir/opens.c" -ldl || exit 1

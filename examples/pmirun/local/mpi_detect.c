@@ -426,6 +426,10 @@ static int set_mpi_vars(struct job *job, char **why)
         status = set_flux(job, why);
     if (status == 0 && job->mpi != MPI_PMI)
         topology_vars(job->jobs->topology, job);
+    /* Else MPICH 5 aborts: it finds PMI and PMIx, and nothing says which to use. A build without
+     * PMI-1 then takes what it has. */
+    if (status == 0 && job->mpi == MPI_PMIX)
+        job_var(job, xprintf("MPIR_CVAR_PMI_VERSION=1"));
     return status;
 }
 
