@@ -63,6 +63,12 @@ def edit_ch4_impl(f):
     f.within(valid, r"\(z < size\)", "MPIR_Group_lpid_to_rank(grp, lpid) >= 0")
 
 
+def edit_ch4_comm(f):
+    f.within("shrink", r"x >> 32", "MPIR_LPID_WORLD_INDEX(x)")
+    f.within("shrink", r"x & 0xffffffff", "MPIR_LPID_WORLD_RANK(x)")
+    f.within("MPIDI_check_disjoint_lpids", r"(\w+\[i\]) & 0xffffffff", r"MPIR_LPID_WORLD_RANK(\1)", 2)
+
+
 EDITS = {
     "src/include/mpir_lpid.h": edit_lpid,
     "src/include/mpir_group.h": edit_group_h,
@@ -70,6 +76,7 @@ EDITS = {
     "src/mpi/group/group_impl.c": edit_group_impl,
     "src/mpi/comm/comm_impl.c": edit_comm_impl,
     "src/mpid/ch4/src/ch4_impl.h": edit_ch4_impl,
+    "src/mpid/ch4/src/ch4i_comm.c": edit_ch4_comm,
 }
 
 # What the releases' files are.
@@ -79,6 +86,7 @@ SHA256 = {
     "src/mpi/group/grouputil.c": "718d7c6e4a5a661b97a87949f88deea6f00309085015a9daf471d93f322270f9",
     "src/mpi/group/group_impl.c": "63f29d133d678626b69617d2469bc43f6f50e2f6cb435ee8b693784884b4940b",
     "src/mpi/comm/comm_impl.c": "ee3cac3771c2829e9cdc11d077bead531a9ce85864ff5ff74aea6f7e9e5c0955",
+    "src/mpid/ch4/src/ch4i_comm.c": "d50b2d4006c0f7163f2a6e6b4d78f83ebefef1158fb581898adb299172f435f3",
     "src/mpid/ch4/src/ch4_impl.h": "da5f96ae1a69bb59bbe3b2adc5b07e63f4f839f563f693e563dff83bf9d83470",
 }
 

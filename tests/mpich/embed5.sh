@@ -37,6 +37,7 @@ anchor src/include/mpir_lpid.h 'define MPIR_LPID_FROM' 'define MPIR_LPID_OF' "th
 anchor src/mpi/group/grouputil.c 'if (group_ptr->pmap.use_map)' 'if (1)' \
     'if \(group_ptr->pmap\.use_map\) in MPIR_Group_release() is there 0 times, not once'
 anchor src/mpi/comm/comm_impl.c '^static int calc_context_id' 'static int context_id' "the function calc_context_id() is there 0 times, not once"
+anchor src/mpid/ch4/src/ch4i_comm.c '^static uint64_t shrink' 'static uint64_t shrunk' "the function shrink() is there 0 times, not once"
 anchor src/mpid/ch4/src/ch4_impl.h 'MPIDIU_valid_group_rank(' 'valid_group_rank(' "the function MPIDIU_valid_group_rank() is there 0 times, not once"
 
 sed -n '/^int MPIR_Group_union_impl/,/^}/p' was/src/mpi/group/group_impl.c >> tree/src/mpi/group/group_impl.c
