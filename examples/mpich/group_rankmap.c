@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In MPICH's group_impl.c, in place of the calls on groups. Ids are those of the communicators'
- * maps, so that groups and communicators meet without a conversion. */
+/* In MPICH's group_impl.c, in place of the calls on groups. Ids are those of communicators. */
 
 int MPIR_Rankmap_error(int code)
 {
@@ -13,7 +12,7 @@ int MPIR_Rankmap_error(int code)
 }
 
 /* The end of each call: the group of the map that librankmap made, or the error. */
-static int group_return(int rc, struct rankmap **map, MPIR_Group **group)
+static int group_return(int rc, struct rankmap **map, const MPIR_Group *like, MPIR_Group **group)
 {
     int mpi_errno = MPIR_Rankmap_error(rc);
     int64_t rank;
@@ -29,7 +28,7 @@ static int group_return(int rc, struct rankmap **map, MPIR_Group **group)
     }
     rank = rankmap_rank(*map, MPIR_Process.rank);
     (*group)->rank = rank < 0 ? MPI_UNDEFINED : (int)rank;
-    (*group)->map = *map;
+    MPIR_RANKMAP_BIND(*group, *map, like);
     return MPI_SUCCESS;
 }
 
@@ -44,25 +43,25 @@ int MPIR_Group_compare_impl(MPIR_Group *group1, MPIR_Group *group2, int *result)
     return MPIR_Rankmap_error(rc);
 }
 
-int MPIR_Group_union_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
+int MPIR_Group_union_impl(MPIR_Group *a, MPIR_Group *b, MPIR_Group **group)
 {
     struct rankmap *map;
 
-    return group_return(rankmap_union(group1->map, group2->map, NULL, &map), &map, group);
+    return group_return(rankmap_union(a->map, b->map, NULL, &map), &map, a, group);
 }
 
-int MPIR_Group_intersection_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
+int MPIR_Group_intersection_impl(MPIR_Group *a, MPIR_Group *b, MPIR_Group **group)
 {
     struct rankmap *map;
 
-    return group_return(rankmap_intersection(group1->map, group2->map, NULL, &map), &map, group);
+    return group_return(rankmap_intersection(a->map, b->map, NULL, &map), &map, a, group);
 }
 
-int MPIR_Group_difference_impl(MPIR_Group *group1, MPIR_Group *group2, MPIR_Group **group)
+int MPIR_Group_difference_impl(MPIR_Group *a, MPIR_Group *b, MPIR_Group **group)
 {
     struct rankmap *map;
 
-    return group_return(rankmap_difference(group1->map, group2->map, NULL, &map), &map, group);
+    return group_return(rankmap_difference(a->map, b->map, NULL, &map), &map, a, group);
 }
 
 int MPIR_Group_incl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
@@ -70,7 +69,7 @@ int MPIR_Group_incl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Grou
     struct rankmap *map;
     int rc = rankmap_include_ranks(parent->map, ranks, n, NULL, &map, NULL);
 
-    return group_return(rc, &map, group);
+    return group_return(rc, &map, parent, group);
 }
 
 int MPIR_Group_excl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Group **group)
@@ -78,7 +77,7 @@ int MPIR_Group_excl_impl(MPIR_Group *parent, int n, const int ranks[], MPIR_Grou
     struct rankmap *map;
     int rc = rankmap_exclude_ranks(parent->map, ranks, n, NULL, &map, NULL);
 
-    return group_return(rc, &map, group);
+    return group_return(rc, &map, parent, group);
 }
 
 int MPIR_Group_range_incl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_Group **group)
@@ -86,7 +85,7 @@ int MPIR_Group_range_incl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_
     struct rankmap *map;
     int rc = rankmap_include_ranges(parent->map, ranges[0], n, NULL, &map, NULL);
 
-    return group_return(rc, &map, group);
+    return group_return(rc, &map, parent, group);
 }
 
 int MPIR_Group_range_excl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_Group **group)
@@ -94,17 +93,20 @@ int MPIR_Group_range_excl_impl(MPIR_Group *parent, int n, int ranges[][3], MPIR_
     struct rankmap *map;
     int rc = rankmap_exclude_ranges(parent->map, ranges[0], n, NULL, &map, NULL);
 
-    return group_return(rc, &map, group);
+    return group_return(rc, &map, parent, group);
 }
 
-/* MPI_PROC_NULL stays MPI_PROC_NULL, which is -1 here, as RANKMAP_NO_RANK is. */
+/* MPI_PROC_NULL, which need not be -1, goes through librankmap as -1. */
 int MPIR_Group_translate_ranks_impl(MPIR_Group *from, int n, const int ranks1[], MPIR_Group *to,
                                     int ranks2[])
 {
-    int rc = rankmap_translate(from->map, (const uint32_t *)ranks1, n, to->map, (uint32_t *)ranks2);
+    int rc;
 
+    for (int i = 0; i < n; i++)
+        ranks2[i] = ranks1[i] == MPI_PROC_NULL ? -1 : ranks1[i];
+    rc = rankmap_translate(from->map, (uint32_t *)ranks2, n, to->map, (uint32_t *)ranks2);
     for (int i = 0; rc == 0 && i < n; i++)
-        if (ranks2[i] == MPI_PROC_NULL && ranks1[i] != MPI_PROC_NULL)
-            ranks2[i] = MPI_UNDEFINED;
+        if (ranks2[i] == -1)
+            ranks2[i] = ranks1[i] == MPI_PROC_NULL ? MPI_PROC_NULL : MPI_UNDEFINED;
     return MPIR_Rankmap_error(rc);
 }

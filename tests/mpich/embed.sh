@@ -4,6 +4,7 @@
 # embed.sh EMBED FOLDER: the script edits MPICH's source, refuses what it does not know, and changes nothing then; --undo restores.
 set -u
 embed=$1
+. "$(dirname "$0")/refuses.sh"
 "$(dirname "$0")/fetch" "$2" || exit
 cd "$2" || exit 1
 rm -rf tree
@@ -14,28 +15,12 @@ mkdir tree
     src/mpid/ch4/netmod/ofi ../tree) || exit 1
 cp -r tree was
 
-fail() {
-    echo "failed: $*"
-    exit 1
-}
-
-# refuses TEXT ARG...: the script fails, says TEXT, and the tree is as it was
-refuses() {
-    local text=$1
-    shift
-    rm -rf before && cp -r tree before
-    ! "$embed" "$@" > message 2>&1 || fail "embed $*: no error; expected: $text"
-    grep -qF -- "$text" message || fail "embed $*: not \"$text\" but: $(cat message)"
-    diff -r before tree || fail "embed $*: it refused, and changed the tree"
-    rm -rf before
-}
-
 refuses "usage"
 refuses "is no source of MPICH" tree/src
 refuses "there is no .rankmap" --undo tree
 
 sed -i 's/\[MPICH_VERSION_m4\],\[4.0.2\]/[MPICH_VERSION_m4],[4.0.3]/' tree/maint/version.m4
-refuses "is MPICH 4.0.3; these edits are for 4.0.2" tree
+refuses "is MPICH 4.0.3; these edits are for 4.0.2, 5.0.0, 5.0.1" tree
 cp was/maint/version.m4 tree/maint/
 
 sed -i 's/MPIDIU_comm_rank_to_av(/rank_to_av(/' tree/src/mpid/ch4/src/ch4_proc.h

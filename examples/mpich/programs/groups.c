@@ -15,6 +15,10 @@ static MPIR_Group *group_whole(int n)
 {
     MPIR_Group *group;
 
+#ifdef MPIR_LPID_FROM /* MPICH 5 */
+    if (MPIR_Group_create_stride(n, 0, NULL, 0, 1, &group) != MPI_SUCCESS)
+        exit(1);
+#else
     if (MPIR_Group_create(n, &group) != MPI_SUCCESS)
         exit(1);
     group->rank = 0;
@@ -25,6 +29,7 @@ static MPIR_Group *group_whole(int n)
     for (int i = 0; i < n; i++)
         group->lrank_to_lpid[i].lpid = i;
     group->is_local_dense_monotonic = TRUE;
+#endif
 #endif
     return group;
 }
