@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In MPICH 5's mpir_lpid.h, in place of the layout of an lpid: an lpid is an id of librankmap, which
- * has 40 bits. Bits 0 to 28 are the rank in a world, 29 to 38 the world: as many as MPIR_Worlds has.
- * Bit 39 is MPICH's mark of a connection that is being made. */
+/* In MPICH 5's mpir_lpid.h, in place of the layout of an lpid: an lpid is an id of librankmap,
+ * which has 40 bits. Bits 0 to 28 are the rank in a world, 29 to 38 the world: as many as
+ * MPIR_Worlds has. Bit 39 is MPICH's mark of a connection that is being made. */
 #ifndef LPID_RANKMAP_H
 #define LPID_RANKMAP_H
 
