@@ -37,8 +37,9 @@ static void on_pmi_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
     if (c->queued || c->src.fd < 0)
         return;
     c->queued = true;
-    c->next = pmi->ready;
-    pmi->ready = c;
+    c->next = NULL;
+    *(pmi->ready ? &pmi->last_ready->next : &pmi->ready) = c;
+    pmi->last_ready = c;
 }
 
 static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
