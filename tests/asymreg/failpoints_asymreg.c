@@ -285,6 +285,21 @@ static void life(void)
     close(fd);
 }
 
+/* With enough regions the index maps huge pages, and unmaps the excess around them. */
+static void large_life(void)
+{
+    enum { MANY = 250000 };
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = MANY};
+    static char memory[MANY];
+    long long pages = mapped;
+
+    CHECK_EQ(asymreg_open(&o, &owner, NULL), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(asymreg_register(owner, memory + i, 1, ASYMREG_READ, NULL, NULL, NULL), 0);
+    asymreg_close(owner);
+    CHECK_EQ(mapped, pages);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -296,6 +311,7 @@ int main(int argc, char **argv)
                  {"coalescing", ASYMREG_LOCAL_CMA, 4096}};
 
     no_pidfd_asked(argv[1]);
+    large_life();
     for (size_t i = 0; i < sizeof(lives) / sizeof(*lives); i++) {
         struct target t;
         long k = 0;

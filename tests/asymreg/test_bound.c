@@ -195,6 +195,7 @@ static void what_cannot_be_bound(void)
     asymreg_unbind(&b);
     /* Permissions are those of the region. */
     CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, id, 100, &b), 0);
+    CHECK_EQ(b.tag, ASYMREG_READ); /* with number 0: what was refused keeps none */
     CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), ASYMREG_EACCES);
     CHECK_EQ(asymreg_bound_amo(&b, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EACCES);
     CHECK(p[0] == 0);

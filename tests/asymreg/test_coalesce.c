@@ -391,6 +391,29 @@ static void what_the_user_made_comes_first(void **state)
                      ASYMREG_EOVERLAP); /* a region is there */
 }
 
+/* A segment that replaces one with fewer permissions also ends where the next one begins, whether
+ * the new region ends with the old segment or inside it. */
+static void grows_up_to_the_next(void **state)
+{
+    assert_int_equal(
+        asymreg_register(c, arena + 4 * PAGE, PAGE, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+        0);
+    reg(arena, 8, ASYMREG_READ, 0);
+    expect_newest(arena, 4 * PAGE, ASYMREG_READ);
+    reg(arena + 4 * PAGE - 8, 8, ASYMREG_WRITE, 0);
+    expect_newest(arena, 4 * PAGE, ASYMREG_RW);
+    reg(arena + 8, 8, ASYMREG_ATOMIC, 0);
+    expect_newest(arena, 4 * PAGE, ASYMREG_ALL);
+    reg(arena + 16, 8, ASYMREG_ALL, 0); /* shares the new one */
+    expect(4, 4);
+    /* One that begins at the last byte of a chunk. */
+    assert_int_equal(asymreg_register(c, arena + 2 * CHUNK - 1, 2, ASYMREG_RW,
+                                      FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+                     0);
+    reg(arena + CHUNK, 8, ASYMREG_RW, 0);
+    expect_newest(arena + CHUNK, CHUNK - 1, ASYMREG_RW);
+}
+
 static void refused_in_the_large(void **state)
 {
     asymreg_id id;
@@ -546,6 +569,7 @@ int main(void)
         TEST(permissions_grow),
         TEST(alone),
         TEST(what_the_user_made_comes_first),
+        TEST(grows_up_to_the_next),
         TEST(refused_in_the_large),
         TEST(remapped),
         TEST(whole_mappings),

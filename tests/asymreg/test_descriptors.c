@@ -159,11 +159,13 @@ static void descriptors_not_sent(void)
     puts("descriptors_not_sent");
 }
 
-/* A process without standard input may register descriptor 0. */
+/* A process without standard input may register descriptor 0, and the library may get it. */
 static void descriptor_zero(void)
 {
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     struct asymreg_context *ctx;
     int status;
+    ssize_t n;
     void *p;
 
     fflush(stdout);
@@ -174,11 +176,68 @@ static void descriptor_zero(void)
         CHECK((p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 0, 0)) != MAP_FAILED);
         ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
         CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, FD_OF(0, 0, 0), NULL, NULL), 0);
+        CHECK((n = asymreg_export(ctx, blob, sizeof(blob), NULL)) > 0);
+        close(0);
+        errno = EIO; /* of an earlier call: a success leaves it */
+        CHECK_EQ(asymreg_import(ctx, PE, blob, (size_t)n, NULL), 0);
         asymreg_close(ctx);
         _exit(0);
     }
     CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     puts("descriptor_zero");
+}
+
+/* A context keeps a descriptor of each of its first peers, whichever peers it had before. */
+static void descriptors_of_peers(void)
+{
+    struct asymreg_context *ctx = open_context(ASYMREG_LOCAL_SHM, 0, 64);
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(ctx, blob, sizeof(blob), NULL);
+    int first = 0;
+
+    CHECK(n > 0);
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQ(asymreg_import(ctx, PE, blob, (size_t)n, NULL), 0);
+        if (i == 0)
+            first = n_descriptors();
+        CHECK_EQ(n_descriptors(), first);
+        CHECK_EQ(asymreg_forget(ctx, PE), 0);
+    }
+    asymreg_close(ctx);
+    puts("descriptors_of_peers");
+}
+
+/* A file that the kernel lets no peer map for writing: a put fails, and asymreg_resolve() says
+ * why. */
+static void sealed_file(void)
+{
+    struct asymreg_context *ctx = open_context(ASYMREG_LOCAL_SHM, 0, 64);
+    int file = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    struct asymreg_error err = {.code = 0};
+    struct asymreg_worker *me;
+    asymreg_id id;
+    ssize_t n;
+    void *p;
+
+    CHECK(file >= 0 && ftruncate(file, 4096) == 0);
+    CHECK((p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) != MAP_FAILED);
+    if (fcntl(file, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK) == 0) { /* Linux 5.1 */
+        CHECK_EQ(asymreg_register(ctx, p, 4096, ASYMREG_RW, FD_OF(0, file, 0), &id, NULL), 0);
+        CHECK((n = asymreg_export(ctx, blob, sizeof(blob), NULL)) > 0);
+        CHECK_EQ(asymreg_import(ctx, PE, blob, (size_t)n, NULL), 0);
+        CHECK_EQ(asymreg_worker_create(ctx, &me), 0);
+        CHECK_EQ(asymreg_put(me, PE, (uintptr_t)p, id, "x", 1), ASYMREG_EACCES);
+        CHECK_EQ(asymreg_resolve(me, PE, (uintptr_t)p, id, 1, ASYMREG_READ, NULL, &err), 0);
+        CHECK_EQ(asymreg_resolve(me, PE, (uintptr_t)p, id, 1, ASYMREG_WRITE, NULL, &err),
+                 ASYMREG_EACCES);
+        CHECK(strstr(err.text, "cannot be written from here"));
+        asymreg_worker_destroy(me);
+    }
+    munmap(p, 4096);
+    close(file);
+    asymreg_close(ctx);
+    puts("sealed_file");
 }
 
 /* Linux 5.3 to 5.5 has descriptors of processes, but cannot fetch another process's descriptor:
@@ -330,7 +389,7 @@ static void limits(void)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 200, .max_segments = 4};
     struct asymreg_context *ctx;
-    static char memory[1000];
+    static char memory[65536];
     asymreg_id id, ids[256];
     void *p[5];
 
@@ -384,6 +443,15 @@ static void limits(void)
     CHECK_EQ(asymreg_segment_remove(ctx, p[0]), 0);
     asymreg_close(ctx);
     asymreg_close(NULL);
+    /* The default of max_segments, where it stops growing with max_regions. */
+    o.max_regions = 65536;
+    o.max_segments = 0;
+    CHECK_EQ(asymreg_open(&o, &ctx, NULL), 0);
+    for (int i = 0; i < 65536; i++)
+        CHECK_EQ(
+            asymreg_register(ctx, memory + i, 1, ASYMREG_RW, FLAGS(ASYMREG_SEGMENT), NULL, NULL),
+            i < 65535 ? 0 : ASYMREG_EFULL);
+    asymreg_close(ctx);
     puts("limits");
 }
 
@@ -398,6 +466,8 @@ int main(int argc, char **argv)
     descriptors_not_kept();
     descriptors_not_sent();
     descriptor_zero();
+    descriptors_of_peers();
+    sealed_file();
     without_getfd();
     descriptors_by_message();
     return 0;

@@ -208,13 +208,14 @@ static void one_process(uint32_t mode)
     struct asymreg_context *ctx = open_context(mode, ASYMREG_DRAIN, 0),
                            *user = open_context(mode, 0, 0);
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    ssize_t n = asymreg_export(ctx, blob, sizeof(blob), NULL);
     struct asymreg_worker *w[3];
     void *p = malloc(64);
     asymreg_id id, again;
+    ssize_t n;
     char c;
 
-    CHECK(n > 0);
+    memset(blob, 0xa5, sizeof(blob)); /* no byte of the blob stays */
+    CHECK((n = asymreg_export(ctx, blob, sizeof(blob), NULL)) > 0);
     if (mode == ASYMREG_LOCAL_SHM) {
         free(p);
         CHECK_EQ(asymreg_segment_alloc(ctx, 64, &p, NULL), 0);
@@ -304,6 +305,15 @@ static void places(void)
     a->n_used = UINT32_MAX;
     int rc = asymreg__activity_drain(a, all_fence, 1);
     CHECK(rc == 0 || rc == ASYMREG_ETIMEDOUT);
+    /* Nor does such a count lead beyond the slots: their last page has room for one more. */
+    struct asymreg__activity_slot *beyond = (void *)(a + 1);
+    memset(a->slots, 0, sizeof(a->slots));
+    beyond->process = (uint64_t)getpid() << 32;
+    beyond->tag = 9;
+    beyond->busy = 1;
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, 0), 0);
+    asymreg__activity_release_all(a, 9);
+    CHECK_EQ(beyond->busy, 1);
     munmap(a, sizeof(*a));
 }
 

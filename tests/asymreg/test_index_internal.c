@@ -84,6 +84,7 @@ static void overlap_and_neighbours(void **state)
     assert_int_equal(asymreg__index_insert(ix, 1, 5000, 1, 1, &id), ASYMREG_EOVERLAP); /* around */
     /* Again at the same address: another identifier, and the last hit is not used for it. */
     assert_int_equal(asymreg__index_lookup(r, 1050)->id, a);
+    assert_int_equal(r->hit_generation, a >> 32);
     assert_int_equal(asymreg__index_remove(ix, a), 0);
     assert_null(asymreg__index_lookup(r, 1050));
     assert_int_equal(asymreg__index_insert(ix, 1000, 100, 1, 3, &id), 0);

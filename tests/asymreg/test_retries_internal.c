@@ -17,6 +17,7 @@
 
 #include <asymreg.h>
 
+#include "../../libasymreg/src/local/local_internal.h"
 #include "../../libasymreg/src/rma/worker.h"
 
 #define PE 9
@@ -572,6 +573,46 @@ static void descriptor_is_closed(void **state)
     t->ops->destroy(t);
 }
 
+/* What connect and rkey_unpack get from a hostile peer, or from one that has become another
+ * program. */
+static void false_addresses_and_handles(void **state)
+{
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .bytes = 4096, .prot = ASYMREG_READ, .fd_offset = 0};
+    static const uint64_t offsets[] = {INT64_MAX, UINT64_MAX - 4096, UINT64_MAX - 100};
+    size_t n = sizeof(struct address), handle_bytes = sizeof(struct handle);
+    struct asymreg_transport *t;
+    struct asymreg_rkey *rkey;
+    struct asymreg_mem *mem;
+    struct asymreg_ep *ep;
+    struct address a;
+    struct handle h;
+
+    desc.fd = memfd_create("file", MFD_CLOEXEC);
+    assert_true(desc.fd >= 0 && ftruncate(desc.fd, 4096) == 0);
+    desc.addr = (uintptr_t)memory;
+    assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
+    assert_int_equal(t->ops->address(t, &a, &n, NULL), 0);
+    a.canary.value++;
+    assert_int_equal(t->ops->connect(t, &a, n, &ep, NULL), ASYMREG_EPEER);
+    a.canary.value--;
+    assert_int_equal(t->ops->connect(t, &a, n, &ep, NULL), 0);
+    assert_int_equal(t->ops->mem_reg(t, &desc, &mem, &h, &handle_bytes, NULL), 0);
+    assert_int_equal(t->ops->rkey_unpack(t, ep, &h, handle_bytes - 1, desc.addr, 4096, &rkey, NULL),
+                     ASYMREG_ETABLE);
+    assert_int_equal(t->ops->rkey_unpack(t, ep, &h, handle_bytes, desc.addr, 0, &rkey, NULL),
+                     ASYMREG_ETABLE);
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets); i++) {
+        h.fd_offset = offsets[i];
+        assert_int_equal(t->ops->rkey_unpack(t, ep, &h, handle_bytes, desc.addr, 4096, &rkey, NULL),
+                         ASYMREG_ETABLE);
+    }
+    t->ops->disconnect(t, ep);
+    assert_int_equal(t->ops->mem_dereg(t, mem), 0);
+    close(desc.fd);
+    t->ops->destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +632,7 @@ int main(void)
         TEST(context_is_gone),
         TEST(context_is_gone_at_first_use),
         cmocka_unit_test(descriptor_is_closed),
+        cmocka_unit_test(false_addresses_and_handles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

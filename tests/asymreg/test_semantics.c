@@ -107,6 +107,7 @@ static void out_of_range(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 10, 0, buf, (size_t)0 - a.addr - 10), ASYMREG_ERANGE);
     CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, a.id, 995, ASYMREG_READ, &r, NULL), 0);
     CHECK(r.start == a.addr && r.last == a.addr + 999 && r.id == a.id && r.prot == ASYMREG_RW);
+    CHECK_EQ(r.reserved, 0);
     CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 0, 996, ASYMREG_READ, &r, NULL),
              ASYMREG_ERANGE);
     CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 0, 1, ASYMREG_ATOMIC, &r, NULL),
@@ -465,6 +466,8 @@ static void expect_gone(struct world *w, uint64_t addr)
     CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK_EQ(asymreg_forget(w->ctx, PE), 0);
     CHECK_EQ(asymreg_forget(w->ctx, PE), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_forget(w->ctx, ASYMREG_MAX_PEERS), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_forget(NULL, PE), ASYMREG_ENOPEER);
     CHECK_EQ(asymreg_put(w->me, PE, addr, 0, buf, 8), ASYMREG_ENOPEER);
 }
 

@@ -233,6 +233,7 @@ static void full_table(void **state)
         for (uint32_t i = 0; i < N; i++) {
             insert(&w, 1000 + i * 10, 10);
             assert_int_equal(h->log.n_slots, i + 1);
+            assert_int_equal(h->log.log_head, i < h->ring ? 0 : i + 1 - h->ring);
         }
         assert_int_equal(asymreg__cache_refresh(w.cache), N);
         same(&w);

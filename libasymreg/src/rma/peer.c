@@ -542,10 +542,11 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)
 {
     struct asymreg__cache *cache = atomic_load_explicit(&p->cache, memory_order_acquire);
-    struct asymreg__cache_stats s = {0};
+    struct asymreg__cache_stats s;
 
-    if (cache)
-        asymreg__cache_stats(cache, &s);
+    if (!cache)
+        return;
+    asymreg__cache_stats(cache, &s);
     stats->n_refreshes += s.n_refreshes;
     stats->n_records += s.n_records;
     stats->n_leaves += s.n_leaves;

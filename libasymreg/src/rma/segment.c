@@ -153,10 +153,14 @@ static int segment_extend(struct asymreg_context *c, uint64_t start, uint64_t la
         low = start & ~(c->coalesce_bytes - 1);
         high = last | (c->coalesce_bytes - 1);
     }
-    for (at = start; asymreg__index_next(c->seg_index, at, &place) && place.start <= last;
-         at = place.last + 1) {
+    for (at = start; asymreg__index_next(c->seg_index, at, &place); at = place.last + 1) {
+        if (place.start > last) {
+            if (place.start <= high)
+                high = place.start - 1;
+            break;
+        }
         prot |= c->segs[(uint32_t)place.value].prot;
-        if (place.last >= last)
+        if (place.last == UINT64_MAX)
             break;
     }
     if (!asymreg__mapped_run(start, last, prot, &low, &high)) {
@@ -166,9 +170,6 @@ static int segment_extend(struct asymreg_context *c, uint64_t start, uint64_t la
     }
     for (at = low; asymreg__index_next(c->seg_index, at, &place) && place.last < start; at = low)
         low = place.last + 1;
-    if (last < UINT64_MAX && asymreg__index_next(c->seg_index, last + 1, &place) &&
-        place.start > last && place.start <= high)
-        high = place.start - 1;
     if (low == start && high == last)
         return 0;
     desc->addr = low;

@@ -265,14 +265,11 @@ int asymreg__table_insert(struct asymreg__table *table, uint64_t start, uint64_t
 
 int asymreg__table_remove(struct asymreg__table *table, asymreg_id id)
 {
-    uint32_t slot = (uint32_t)id;
-    uint64_t segment;
-    int rc;
+    int rc = asymreg__index_remove_with(table->index, id, slot_publish, table);
 
-    segment = slot < table->h.max_regions ? table->index->slots[slot].value : 0;
-    rc = asymreg__index_remove_with(table->index, id, slot_publish, table);
     if (rc < 0)
         return rc;
-    table->users[(uint32_t)segment]--;
+    /* The slot's end has changed its generation alone. */
+    table->users[(uint32_t)table->index->slots[(uint32_t)id].value]--;
     return 0;
 }
