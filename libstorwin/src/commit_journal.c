@@ -42,8 +42,8 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
 }
 
 /* Writes blocks behind the index, which is the stream's first piece, and stores the sums of what it
- * writes in their entries. It copies them: one long request takes two thirds of the time of one that
- * gathers single pages. */
+ * writes in their entries. It copies them: one long request takes two thirds of the time of one
+ * that gathers single pages. */
 static int write_blocks(struct storwin__stream *s, struct storwin__entry *entries, uint64_t n,
                         uint8_t *buffer)
 {

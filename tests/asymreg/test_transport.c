@@ -26,8 +26,6 @@ static void pieces_and_patience(void **state)
     assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, NULL, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
     assert_memory_equal(memory + 3, out, 9000);
-    assert_int_equal(asymreg_resolve(w, 5, (uintptr_t)memory + 3, 0, 9000, ASYMREG_RW, NULL, NULL),
-                     0);
     assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000, NULL),
                      0); /* nine pieces, room for four */
     assert_true(n_eagain > 0);

@@ -37,8 +37,8 @@ struct pmi {
     struct jobs *jobs;
     struct port *port; /* --pmi-port */
     struct pmiwire_server *server;
-    struct timer tick;   /* of the engine, every half second */
-    struct conn *ready;  /* with something to write */
+    struct timer tick;  /* of the engine, every half second */
+    struct conn *ready; /* with something to write */
     struct conn *last_ready;
     struct conn *closed; /* closed in this batch of events */
     uint64_t n_conns;    /* open */
