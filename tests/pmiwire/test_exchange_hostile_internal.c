@@ -808,6 +808,29 @@ static void a_ring_beyond_the_limit(void **state)
     w_fini(&w);
 }
 
+/* Keys of one form spread over the slots: at the allowed load most are at their first one. */
+static void keys_spread(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS};
+    const struct pmiwire__slots *s;
+    uint32_t n_first = 0;
+    struct world w;
+
+    w_init(&w, 1, 1, BLOCK, 1);
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < 1000; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "key%u", i);
+        w_put(&w, 0, key, "v", PMIWIRE_HINT_SPARSE);
+    }
+    s = &w.nodes[0].x->store.slots;
+    for (size_t i = 0; i < s->n; i++)
+        n_first += s->at[i].item && (s->at[i].hash & (s->n - 1)) == i;
+    assert_true(n_first > 500);
+    w_fini(&w);
+}
+
 /* A key put repeatedly, longer and shorter, does not grow the store. */
 static void updates_do_not_pile_up(void **state)
 {
@@ -847,6 +870,7 @@ int main(void)
         cmocka_unit_test(an_answer_beyond_the_limit),
         cmocka_unit_test(an_old_answer_beyond_the_limit),
         cmocka_unit_test(a_ring_beyond_the_limit),
+        cmocka_unit_test(keys_spread),
         cmocka_unit_test(updates_do_not_pile_up),
         cmocka_unit_test(padded_records),
         cmocka_unit_test(a_block_cut_off),
