@@ -44,7 +44,7 @@ static struct pmiwire_str numbered(char text[16], uint32_t i)
     return (struct pmiwire_str){text, (size_t)snprintf(text, 16, "key%u", i)};
 }
 
-/* All keys begin at slot 0 under the first hash key. The store finds each of them under the next. */
+/* All keys begin at slot 0 under the first hash key. The store finds each under the next, too. */
 static void colliding_keys(void **state)
 {
     struct heap heap = {0};
