@@ -112,8 +112,6 @@ int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n, const struct ran
     struct make mk;
     int rc = rankmap__make_init(&mk, opts, out);
 
-    if (rc == 0 && offset >= mk.id_limit && n > 0)
-        rc = RANKMAP_ERANGE;
     return rc < 0 ? rc : rankmap__from_shape(&mk, &shape, out);
 }
 

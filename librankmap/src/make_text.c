@@ -346,7 +346,7 @@ static int nodes_of(const struct make *mk, const struct placements *all, uint32_
                     struct rankmap **out)
 {
     struct ids ids = {.n = n};
-    struct shape shape = {.n = n, .n_levels = 1, .level = {{1, 0}}};
+    struct shape shape = {.n = n};
     uint32_t *node_of, at = 0;
     int rc;
 

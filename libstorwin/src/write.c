@@ -136,8 +136,7 @@ static void complete_request(struct transfer *job)
     page = job->under_way[tag].page;
     end = job->under_way[tag].end;
     job->idle_tags[job->n_idle++] = (uint16_t)tag;
-    bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) /
-            ALIGNMENT * ALIGNMENT;
+    bytes = (end - page) * win->page_bytes;
     if (result >= 0 && (uint64_t)result == bytes) {
         storwin__count_written(win, bytes);
         atomic_store_explicit(&job->direct, 1, memory_order_relaxed);

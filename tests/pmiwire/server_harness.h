@@ -189,6 +189,8 @@ static UNUSED int h_name(void *ctx, const struct pmiwire_peer *who, uint32_t wha
 {
     struct harness *h = ctx;
 
+    assert_ptr_equal(who->conn, h->c[who->rank]);
+    assert_ptr_equal(who->cookie, &h->c[who->rank]);
     h->token = token;
     if (what == PMIWIRE_NAME_UNPUBLISH)
         return PMIWIRE_ENOENT;

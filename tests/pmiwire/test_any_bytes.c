@@ -245,6 +245,7 @@ static void test_limits(void **state)
             assert_int_equal(put(&h, 0, S("k"), (struct pmiwire_str){bytes, 1025}),
                              PMIWIRE_EVALLEN);
             assert_int_equal(put(&h, 0, S(""), S("v")), PMIWIRE_EEMPTY);
+            assert_int_equal(put(&h, 0, S(" "), S("v")), 0);
         }
         close_session(0);
         h_stop(&h);
@@ -822,6 +823,8 @@ static void test_error_text(void **state)
          "put: value holds byte 0x20 at 3, which PMI-1 without fp-bytes cannot carry"},
         {"any-server", PMIWIRE_V1_PUT, PMIWIRE_F_VALUE, LITERAL("abc d"),
          "put: value holds byte 0x20 at 3, which PMI-1 without fp-bytes cannot carry"},
+        {"any-server", PMIWIRE_V1_PUT, PMIWIRE_F_VALUE, LITERAL("a\\"),
+         "put: value holds byte 0x5c at 1, which the profile \"any-server\" cannot carry"},
         {"hydra-4.0", PMIWIRE_V2_KVS_PUT, PMIWIRE_F_VALUE, LITERAL("a;"),
          "kvs-put: value holds byte 0x3b at 1, which the profile \"hydra-4.0\" cannot carry"},
         {"hydra-4.0", PMIWIRE_V2_KVS_PUT, PMIWIRE_F_VALUE, LITERAL("a\0"),

@@ -122,6 +122,23 @@ static void every_buffer_too_small(void **state)
     }
 }
 
+/* The error names the field that does not fit; of the message's end, none. */
+static void too_small_for_a_field(void **state)
+{
+    for (size_t cap = 19; cap <= 21; cap += 2) {
+        struct pmiwire_error err;
+        struct pmiwire_encoder e;
+        char b[32];
+
+        pmiwire_enc_begin(&e, b, cap, PMIWIRE_V1_GET_RESULT, NULL);
+        pmiwire_enc_int(&e, F(RC), 0); /* "cmd=get_result rc=0" */
+        if (cap > 19)
+            pmiwire_enc_str(&e, F(VALUE), pmiwire_strz("x"));
+        assert_int_equal(pmiwire_enc_end(&e, &err), PMIWIRE_ENOBUF);
+        assert_int_equal(err.field, cap > 19 ? F(VALUE) : 0);
+    }
+}
+
 static void exact_bytes(void **state)
 {
     char b[128];
@@ -321,9 +338,10 @@ static void six_digits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),   cmocka_unit_test(every_buffer_too_small),
-        cmocka_unit_test(exact_bytes),   cmocka_unit_test(every_refusal),
-        cmocka_unit_test(extras_limits), cmocka_unit_test(six_digits),
+        cmocka_unit_test(round_trips),           cmocka_unit_test(every_buffer_too_small),
+        cmocka_unit_test(exact_bytes),           cmocka_unit_test(every_refusal),
+        cmocka_unit_test(extras_limits),         cmocka_unit_test(six_digits),
+        cmocka_unit_test(too_small_for_a_field),
     };
 
     return cmocka_run_group_tests(tests, open_guards, close_guards);

@@ -113,6 +113,11 @@ static void direct_costs_one_round_trip(void **state)
     assert_int_equal(w_get(&w, 3, "key", -1, PMIWIRE_GET_WAIT), 1);
     assert_int_equal(w.gets[1].rc, PMIWIRE_EMISSING);
     w_fini(&w);
+    w_init(&w, 2, 2, BLOCK, 1);
+    w_start(&w, &o);
+    assert_int_equal(w_get(&w, 0, "key", -1, PMIWIRE_GET_REMOTE), 0);
+    assert_int_equal(w.gets[0].rc, PMIWIRE_EMISSING);
+    w_fini(&w);
 }
 
 /* On the tree the answer goes to all nodes that forwarded the request, and they keep it. */

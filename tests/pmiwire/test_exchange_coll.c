@@ -256,6 +256,37 @@ static int in_order(struct node *n, uint32_t kind, const void *block, size_t byt
     return 0;
 }
 
+static uint32_t n_blocks;
+
+static int count_block(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    (void)n, (void)kind, (void)block, (void)bytes;
+    n_blocks++;
+    return 0;
+}
+
+/* Pairs that fit into one block come in one, of many frames. */
+static void fence_in_one_block(void **state)
+{
+    struct pmiwire_exchange_opts o = {.max_frame_bytes = 4096};
+    struct world w;
+
+    w_init(&w, 2, 2, BLOCK, 1);
+    w.on_pairs = count_block;
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < 1000; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "key%04u", i);
+        w_put(&w, 0, key, "0123456789abcdef", PMIWIRE_HINT_DENSE);
+    }
+    n_blocks = 0;
+    w_fence(&w);
+    assert_int_equal(w.nodes[1].n_pairs, 1000);
+    assert_int_equal(n_blocks, 2); /* one a node */
+    w_fini(&w);
+}
+
 static void fence_of_all_lengths(void **state)
 {
     char key[2048], value[1024];
@@ -410,15 +441,11 @@ static void allgather(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fence_every_shape),
-        cmocka_unit_test(fence_of_many_frames),
-        cmocka_unit_test(pairs_longer_than_records),
-        cmocka_unit_test(fence_takes_one_frame_a_link),
-        cmocka_unit_test(fence_is_a_barrier),
-        cmocka_unit_test(fence_bytes),
-        cmocka_unit_test(fence_of_all_lengths),
-        cmocka_unit_test(ring_everywhere),
-        cmocka_unit_test(allgather),
+        cmocka_unit_test(fence_every_shape),         cmocka_unit_test(fence_of_many_frames),
+        cmocka_unit_test(pairs_longer_than_records), cmocka_unit_test(fence_takes_one_frame_a_link),
+        cmocka_unit_test(fence_is_a_barrier),        cmocka_unit_test(fence_bytes),
+        cmocka_unit_test(fence_in_one_block),        cmocka_unit_test(fence_of_all_lengths),
+        cmocka_unit_test(ring_everywhere),           cmocka_unit_test(allgather),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,27 @@ static void padded_records(void **state)
     }
 }
 
+/* A record that its block cuts off, and a place behind the block. */
+static void a_block_cut_off(void **state)
+{
+    const size_t whole = PMIWIRE_BLOCK_HEADER_BYTES + pmiwire__record_bytes(1, 9);
+    char block[PMIWIRE_BLOCK_HEADER_BYTES + 32];
+    struct pmiwire_keyval kv;
+
+    assert_true(whole <= sizeof(block));
+    pmiwire__record_write(block + PMIWIRE_BLOCK_HEADER_BYTES, str("k"), str("123456789"));
+    for (size_t bytes = PMIWIRE_BLOCK_HEADER_BYTES; bytes <= whole; bytes++) {
+        size_t pos = 0, behind = bytes + 1;
+        const int none = bytes == PMIWIRE_BLOCK_HEADER_BYTES, all = bytes == whole;
+
+        pmiwire__block_header(block, 1, bytes);
+        assert_int_equal(pmiwire_block_next(block, bytes, &pos, &kv), none  ? 0
+                                                                      : all ? 1
+                                                                            : PMIWIRE_EPROTO);
+        assert_int_equal(pmiwire_block_next(block, bytes, &behind, &kv), PMIWIRE_EPROTO);
+    }
+}
+
 /* ---- frames ---- */
 
 static struct msg *frames[4096];
@@ -658,16 +679,26 @@ static void a_limit_on_memory(void **state)
 
 enum { WEAK = 1, LONG = 50000 };
 
-/* Four ranks, one a node; node WEAK has less memory, and its rank puts SPARSE pairs until that is
- * full. */
-static void start_full(struct world *w, uint32_t design)
+/* The rank of node WEAK puts SPARSE pairs until the node's memory is full. */
+static void fill_weak(struct world *w, char letter)
 {
-    struct pmiwire_exchange_opts o = {.design = design, .arity = 2};
     static char text[1000];
     uint32_t n = 0;
     char key[16];
 
     memset(text, 't', sizeof(text));
+    for (size_t len = sizeof(text); len >= 40; len /= 5)
+        do
+            snprintf(key, sizeof(key), "%c%u", letter, n++);
+        while (pmiwire_exchange_put(w->nodes[WEAK].x, WEAK, str(key),
+                                    (struct pmiwire_str){text, len}, PMIWIRE_HINT_SPARSE) == 0);
+}
+
+/* Four ranks, one a node; node WEAK has less memory, and that is full. */
+static void start_full(struct world *w, uint32_t design)
+{
+    struct pmiwire_exchange_opts o = {.design = design, .arity = 2};
+
     w_init(w, 4, 4, BLOCK, 1);
     for (uint32_t i = 0; i < 4; i++) {
         struct pmiwire_exchange_opts own = o;
@@ -675,11 +706,7 @@ static void start_full(struct world *w, uint32_t design)
         own.max_bytes = i == WEAK ? 40000 : 0;
         assert_int_equal(w_create(w, i, &own), 0);
     }
-    for (size_t len = sizeof(text); len >= 40; len /= 5)
-        do
-            snprintf(key, sizeof(key), "k%u", n++);
-        while (pmiwire_exchange_put(w->nodes[WEAK].x, WEAK, str(key),
-                                    (struct pmiwire_str){text, len}, PMIWIRE_HINT_SPARSE) == 0);
+    fill_weak(w, 'k');
     w_run(w);
 }
 
@@ -722,6 +749,42 @@ static void an_answer_beyond_the_limit(void **state)
     }
 }
 
+/* An answer for which a full node has no memory ends the Gets that it is new enough for. The node
+ * asks again for the others. */
+static void an_old_answer_beyond_the_limit(void **state)
+{
+    static const char value[] = "123456789012345678901234567890123456789012345678901234567890";
+    static const uint32_t designs[] = {PMIWIRE_DESIGN_DKVS, PMIWIRE_DESIGN_DIRECT};
+
+    for (uint32_t d = 0; d < 2; d++) {
+        uint64_t before, after;
+        char key[16] = "r";
+        struct world w;
+
+        start_full(&w, designs[d]);
+        while (designs[d] == PMIWIRE_DESIGN_DKVS &&
+               pmiwire__hash(w.nodes[0].x->owner_key, str(key)) % 4 != 2)
+            key[0]++;
+        w_put(&w, 2, key, value, PMIWIRE_HINT_SPARSE);
+        w_run(&w);
+        before = w_get(&w, WEAK, key, 2, PMIWIRE_GET_REMOTE);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+        assert_int_equal(w_deliver(&w, WEAK, 2), 0);
+        w_run_but(&w, 2, WEAK); /* the Fence overtakes the answer */
+        assert_int_equal(w.nodes[WEAK].n_done[PMIWIRE_COLL_FENCE], 1);
+        after = w_get(&w, WEAK, key, 2, PMIWIRE_GET_REMOTE);
+        fill_weak(&w, 'l'); /* the Fence has freed some */
+        assert_int_equal(w_deliver(&w, 2, WEAK), 0);
+        assert_int_equal(w.gets[before].rc, -ENOMEM);
+        assert_true(w.gets[after].pending);
+        w_run(&w);
+        assert_true(w.gets[after].ended);
+        assert_int_equal(w.gets[after].rc, -ENOMEM);
+        w_fini(&w);
+    }
+}
+
 /* A full node takes its neighbours' values of a Ring. */
 static void a_ring_beyond_the_limit(void **state)
 {
@@ -742,6 +805,29 @@ static void a_ring_beyond_the_limit(void **state)
         assert_int_equal(w.rings[r].rc, 0);
         assert_int_equal(w.rings[r].place, r);
     }
+    w_fini(&w);
+}
+
+/* Keys of one form spread over the slots: at the allowed load most are at their first one. */
+static void keys_spread(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS};
+    const struct pmiwire__slots *s;
+    uint32_t n_first = 0;
+    struct world w;
+
+    w_init(&w, 1, 1, BLOCK, 1);
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < 1000; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "key%u", i);
+        w_put(&w, 0, key, "v", PMIWIRE_HINT_SPARSE);
+    }
+    s = &w.nodes[0].x->store.slots;
+    for (size_t i = 0; i < s->n; i++)
+        n_first += s->at[i].item && (s->at[i].hash & (s->n - 1)) == i;
+    assert_true(n_first > 500);
     w_fini(&w);
 }
 
@@ -782,9 +868,12 @@ int main(void)
         cmocka_unit_test(every_allocation_fails),
         cmocka_unit_test(a_limit_on_memory),
         cmocka_unit_test(an_answer_beyond_the_limit),
+        cmocka_unit_test(an_old_answer_beyond_the_limit),
         cmocka_unit_test(a_ring_beyond_the_limit),
+        cmocka_unit_test(keys_spread),
         cmocka_unit_test(updates_do_not_pile_up),
         cmocka_unit_test(padded_records),
+        cmocka_unit_test(a_block_cut_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

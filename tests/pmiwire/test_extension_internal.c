@@ -154,6 +154,14 @@ static void test_refused(void **state)
                      0); /* that stands elsewhere */
     say(&h, 0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_non_null(strstr(hear(&h, 0), " fp-table=vvvv"));
+    for (size_t beyond = 0; beyond <= 1; beyond++) { /* beside " fp-server=1" */
+        const struct pmiwire_str value = {text, most - strlen(" fp-server=1") + beyond};
+
+        assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, S(NULL)), 0);
+        assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")), 0);
+        assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, value),
+                         beyond ? PMIWIRE_EVALLEN : 0);
+    }
     /* No memory: what was advertised stays. */
     h.heap.fail_at = h.heap.n_calls + 1;
     assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, S("2")), -ENOMEM);

@@ -35,6 +35,43 @@ static void found_by_name(void **state)
     assert_null(pmiwire_profile_at(UINT32_MAX));
 }
 
+/* What was measured of each peer: the bytes of these that its values carry on each wire, NULL where
+ * it speaks another, and its longest name of a space. */
+static void as_measured(void **state)
+{
+    static const char bytes[] = " ;\\\t\200";
+    static const struct {
+        const char *name, *v1, *v2;
+        uint32_t kvsname;
+    } peers[] = {
+        {"portable", "", "", 63},
+        {"any-server", ";", "", 255},
+        {"mpich-4.0", ";\\", NULL, 255},
+        {"mpich-main", ";", " \t\200", 255},
+        {"slurm-libpmi2", NULL, " ;\\\t\200", 255},
+        {"flux", " ;\\", NULL, 63},
+        {"hydra-4.0", ";\\", " \\", 255},
+        {"hydra-main", ";", "", 255},
+        {"slurmstepd", ";\\", " \\", 255},
+        {"fencepost", ";\\\200", " ;\\\200", 255},
+    };
+
+    for (size_t i = 0; i < N_OF(peers); i++) {
+        const struct pmiwire_profile *p = pmiwire_profile_find(peers[i].name);
+
+        assert_int_equal(p->max_kvsname_bytes, peers[i].kvsname);
+        for (uint16_t wire = V1; wire <= V2; wire++) {
+            const char *want = wire == V1 ? peers[i].v1 : peers[i].v2;
+            const uint32_t speaks = wire == V1 ? PMIWIRE_PEER_V1 : PMIWIRE_PEER_V2;
+
+            assert_int_equal((p->flags & speaks) != 0, want != NULL);
+            for (const char *b = bytes; want && *b; b++)
+                if ((pmiwire__check_value(p, wire, view(b, 1)) == 0) != (strchr(want, *b) != NULL))
+                    fail_msg("%s, PMI-%u, byte %d", p->name, wire, (unsigned char)*b);
+        }
+    }
+}
+
 /* "portable" promises that every peer carries the values that it allows. */
 static void portable_is_the_least(void **state)
 {
@@ -298,13 +335,10 @@ static void value_is_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_by_name),
-        cmocka_unit_test(portable_is_the_least),
-        cmocka_unit_test(every_flag_and_byte),
-        cmocka_unit_test(every_place),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(whole_messages),
-        cmocka_unit_test(keys_and_values),
+        cmocka_unit_test(found_by_name),         cmocka_unit_test(as_measured),
+        cmocka_unit_test(portable_is_the_least), cmocka_unit_test(every_flag_and_byte),
+        cmocka_unit_test(every_place),           cmocka_unit_test(lengths),
+        cmocka_unit_test(whole_messages),        cmocka_unit_test(keys_and_values),
         cmocka_unit_test(value_is_last),
     };
 

@@ -189,6 +189,14 @@ static void test_singinit(void **state)
         "cmd=singinit_info rc=0 versionok=yes stdio=no kvsname=kvs_0\n");
     ask(&h, 0, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
     h_stop(&h);
+    /* another version: it is not in, and may choose again */
+    h_init(&h);
+    h_start(&h, 1);
+    ask(&h, 0, "cmd=singinit pmi_version=2 pmi_subversion=0 stdio=yes authtype=none\n",
+        "cmd=singinit_info rc=-1 versionok=no stdio=no kvsname=kvs_0\n");
+    assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_NEW);
+    init1(&h, 0);
+    h_stop(&h);
 }
 
 /* ---- pairs ---- */
@@ -455,6 +463,7 @@ static void test_groups(void **state)
 
 static void test_ring(void **state)
 {
+    char left[1200], right[1200];
     struct harness h;
 
     h_init(&h);
@@ -475,6 +484,13 @@ static void test_ring(void **state)
         v2("cmd=ring-response;rc=0;ring-count=0;ring-left=f;ring-right=c;"));
     expect(&h, 1, v2("cmd=ring-response;rc=0;ring-count=1;ring-right=e;"));
     expect(&h, 2, v2("cmd=ring-response;rc=0;ring-count=2;ring-left=d;"));
+    /* each side has the limit of values */
+    filled(left, "cmd=ring;ring-count=1;ring-left=", 'x', 1024, ";ring-right=r;");
+    filled(right, "cmd=ring;ring-count=1;ring-left=l;ring-right=", 'x', 1024, ";");
+    assert_int_equal(say(&h, 0, v2(left)), 0);
+    assert_non_null(strstr(hear(&h, 0), "cmd=ring-response;rc=7;"));
+    assert_int_equal(say(&h, 0, v2(right)), 0);
+    assert_non_null(strstr(hear(&h, 0), "cmd=ring-response;rc=7;"));
     h_stop(&h);
 }
 

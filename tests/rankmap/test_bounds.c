@@ -50,7 +50,7 @@ static const struct rankmap_allocator allocator = {.realloc = guarded_realloc,
                                                    .free = guarded_free};
 
 /* Ids of every model, all distinct. */
-enum { STRIDE, BLOCKS, DENSE, SPARSE, LOCAL, SHUFFLED, RUNS, STRIDED_RUNS, FAR, N_MODELS };
+enum { STRIDE, BLOCKS, DENSE, SPARSE, LOCAL, SHUFFLED, RUNS, STRIDED_RUNS, FAR, PAIRS, N_MODELS };
 
 static void fill_ids(uint64_t *ids, uint32_t n, int model, uint64_t seed)
 {
@@ -61,6 +61,7 @@ static void fill_ids(uint64_t *ids, uint32_t n, int model, uint64_t seed)
         case DENSE: ids[r] = 3 * (uint64_t)r + scramble(&seed, 3); break;
         case SPARSE: ids[r] = 32 * (uint64_t)r + scramble(&seed, 32); break;
         case LOCAL: ids[r] = (uint64_t)(r / 64 * 37 % 101) << 20 | (r ^ 5) << 4 | r % 3; break;
+        case PAIRS: ids[r] = (r + 1) / 2 * 100 + (r + 1) / 2 * 7 % 11 + (r + 1) % 2; break;
         case RUNS: ids[r] = (uint64_t)(r / 50 * 7 % 23) * 1000 + r; break;
         case STRIDED_RUNS: ids[r] = (uint64_t)(r / 50 * 7 % 23) * 10000 + 3 * (uint64_t)r; break;
         default: ids[r] = (model == FAR ? UINT64_C(1) << 28 : 100000) * r + scramble(&seed, 99999);
@@ -144,8 +145,9 @@ static void maps(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 16, 62, 64, 66, 256, 258, 1000};
     static const uint32_t kinds[N_MODELS] = {
-        RANKMAP_STRIDE, RANKMAP_BLOCKSTRIDE, RANKMAP_BITMAP, RANKMAP_ELIAS_FANO, RANKMAP_FRAMES,
-        RANKMAP_PACKED, RANKMAP_RUNS,        RANKMAP_RUNS,   RANKMAP_PACKED};
+        RANKMAP_STRIDE, RANKMAP_BLOCKSTRIDE, RANKMAP_BITMAP, RANKMAP_ELIAS_FANO,
+        RANKMAP_FRAMES, RANKMAP_PACKED,      RANKMAP_RUNS,   RANKMAP_RUNS,
+        RANKMAP_PACKED, RANKMAP_ELIAS_FANO};
     uint64_t ids[1000];
 
     for (int model = 0; model < N_MODELS; model++) {

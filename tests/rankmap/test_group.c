@@ -114,6 +114,7 @@ static void splits(void **state)
     assert_string_equal(err.text, "member 4 is rank 12, and the parent has 12 ranks");
     assert_int_equal(rankmap_split(world, NULL, 1, 1, NULL, &map, &err), -EINVAL);
     assert_int_equal(rankmap_split(NULL, all, N, 1, NULL, &map, NULL), -EINVAL);
+    assert_int_equal(rankmap_split(world, all, SIZE_MAX / 2 + 1, 1, NULL, &map, NULL), -ENOMEM);
     assert_null(map);
     rankmap_unref(world);
 }
@@ -149,7 +150,7 @@ static void one_rank_a_node(void **state)
 /* Two strides whose product passes 2^63 meet once. */
 static void strides_that_meet_once(void **state)
 {
-    const int64_t s = INT64_C(1) << 38;
+    const int64_t s = INT64_C(1) << 38, t = INT64_C(1) << 33;
     struct rankmap *a = affine(0, s, 3), *b = affine(0, s + 1, 3), *map = NULL;
 
     assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
@@ -161,6 +162,18 @@ static void strides_that_meet_once(void **state)
     rankmap_unref(map);
     rankmap_unref(b);
     rankmap_unref(a);
+    for (int64_t i = 0; i < 20; i++) { /* at a's element i, b's element 7 */
+        const int64_t at = 8 * t + i * (t + t / 3);
+
+        a = affine(8 * (uint64_t)t, t + t / 3, 20);
+        b = affine((uint64_t)(at - 7 * (t - 9)), t - 9, 20);
+        assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
+        assert_int_equal(rankmap_size(map), 1);
+        assert_int_equal(rankmap_id(map, 0), at);
+        rankmap_unref(map);
+        rankmap_unref(b);
+        rankmap_unref(a);
+    }
 }
 
 /* A view of the low ids of a table that has high ones too. */

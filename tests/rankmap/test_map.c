@@ -376,6 +376,7 @@ static void described(void **state)
     map = affine(99, -1, 100);
     rankmap_describe(map, text, sizeof(text));
     assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + " OBJECT_TEXT " bytes");
+    assert_int_equal(query(map).n_runs, 0);
     rankmap_unref(map);
     map = affine(0, 1, 1);
     rankmap_describe(map, text, sizeof(text));
@@ -491,7 +492,60 @@ static void interleaved_ranges(void **state)
         ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (n - 1);
         assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), RANKMAP_EDUP);
         assert_null(map);
+        /* only the last pair has a common id */
+        ranges[K - 1].first = ranges[K - 2].first + (uint64_t)ranges[K - 2].stride * (n - 1);
+        ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (n - 1);
+        assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map, NULL), RANKMAP_EDUP);
+        assert_null(map);
     }
+}
+
+/* A level of stride 0 shows equal ids at once if the map has twice its cycle; else a reader would
+ * have to check each rank, of too many. */
+static void level_without_effect(void **state)
+{
+    const struct rankmap_level levels[] = {{1, 50000}, {0, 2}, {1000000, 0}};
+    struct rankmap *map = NULL;
+
+    assert_int_equal(make_layout(0, levels, 3, 0, 199999, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(make_layout(0, levels, 3, 0, 200000, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+}
+
+/* Packed tables whose ids do not ascend, or pass the greatest. */
+static void tables_out_of_order(void **state)
+{
+    enum { N = 1000 };
+    struct rankmap *map = NULL;
+    unsigned char bytes[4096];
+    uint64_t ids[N], seed = 3;
+    ssize_t len;
+
+    for (uint32_t r = 0; r < N; r++)
+        ids[r] = r / 2 * 64 + r % 2 * 8 + scramble(&seed, 8); /* two with one high part */
+    assert_int_equal(rankmap_from_ids64(ids, N, NULL, &map, NULL), 0);
+    assert_int_equal(kind_of(map), RANKMAP_ELIAS_FANO);
+    len = rankmap_pack(map, bytes, sizeof(bytes));
+    rankmap_unref(map);
+    map = NULL;
+    memset(bytes + len - N / 4, 0, N / 4); /* low parts */
+    assert_int_equal(rankmap_unpack(bytes, (size_t)len, NULL, &map), RANKMAP_EFORMAT);
+    /* in a bitmap, the greatest id one more than its range */
+    for (uint32_t r = 0; r < N; r++)
+        ids[r] = 3 * (uint64_t)r + scramble(&seed, 3);
+    ids[0] = 0;
+    ids[N - 1] = 3 * N - 3;
+    assert_int_equal(rankmap_from_ids64(ids, N, NULL, &map, NULL), 0);
+    assert_int_equal(kind_of(map), RANKMAP_BITMAP);
+    len = rankmap_pack(map, bytes, sizeof(bytes));
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_unpack(bytes, (size_t)len, NULL, &map), len);
+    rankmap_unref(map);
+    map = NULL;
+    bytes[24 + 16 + ids[N - 1] / 8] ^= (unsigned char)(3u << ids[N - 1] % 8);
+    assert_int_equal(rankmap_unpack(bytes, (size_t)len, NULL, &map), RANKMAP_EFORMAT);
+    assert_null(map);
 }
 
 /* Ranges of which no two overlap, with more pairs than a reader compares. */
@@ -701,6 +755,20 @@ static void far_blocks(void **state)
     rankmap_unref(map);
 }
 
+/* Two blocks far apart take the fewest bytes as runs if their stride is 1. */
+static void two_far_blocks(void **state)
+{
+    for (int64_t t = 1; t <= 2; t++) {
+        struct rankmap *map;
+
+        assert_int_equal(make_block(0, 100, INT64_C(1) << 33, t, 0, 200, NULL, &map), 0);
+        assert_int_equal(kind_of(map), t == 1 ? RANKMAP_RUNS : RANKMAP_BLOCKSTRIDE);
+        assert_int_equal(query(map).model_bytes, t == 1 ? 32 : 40);
+        assert_int_equal(rankmap_id(map, 199), (INT64_C(1) << 33) + 99 * t);
+        rankmap_unref(map);
+    }
+}
+
 /* φ times the lowest stride is stored modulo 2^64: here it is above 2^63, and below -2^63. */
 static void far_phase(void **state)
 {
@@ -790,6 +858,9 @@ int main(void)
         cmocka_unit_test(every_form_at_every_base),
         cmocka_unit_test(phased_grids),
         cmocka_unit_test(far_blocks),
+        cmocka_unit_test(two_far_blocks),
+        cmocka_unit_test(tables_out_of_order),
+        cmocka_unit_test(level_without_effect),
         cmocka_unit_test(size_of_info),
         cmocka_unit_test(far_phase),
         cmocka_unit_test(few_bits_a_rank),

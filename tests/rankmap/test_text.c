@@ -160,6 +160,7 @@ static void nodes(void **state)
         {"(vector,(7,1,1))", 3, {7, 7, 7}},
         {"(vector, [(0,2,1)]x2, 5)", 6, {0, 1, 0, 1, 5, 0}},
         {"(vector,[0,(3,2,1)]x2,9)", 8, {0, 3, 4, 0, 3, 4, 9, 0}},
+        {"(vector,[7]x2147483647,8)", 3, {7, 7, 7}},        /* the most times */
         {"(vector,2147483647)", 2, {INT32_MAX, INT32_MAX}}, /* the last node */
         {"[[0,2,4,1]]", 8, {0, 0, 0, 0, 1, 1, 1, 1}},
         {"[[0,2,2,2]]", 8, {0, 0, 1, 1, 0, 0, 1, 1}},
@@ -199,6 +200,7 @@ static void bad_nodes(void **state)
         {"(vector,(0,1,99999999999))", 4, RANKMAP_ERANGE},
         {"(vector,(2147483647,2,1))", 4, RANKMAP_ERANGE},
         {"(vector,2147483648)", 4, RANKMAP_ERANGE},
+        {"(vector,[7]x2147483648)", 4, RANKMAP_ERANGE},
         {"(tensor,(0,1,1))", 4, RANKMAP_ESYNTAX},
         {"[[0,2,4,1]]", 7, RANKMAP_ERANGE}, /* a task map places exactly its ranks */
         {"[[0,2,4,1]]", 9, RANKMAP_ERANGE},

@@ -298,7 +298,10 @@ static void refusals(void)
     REFUSED(-EINVAL);
     s = good, s.shm_name = "/a/b";
     REFUSED(-EINVAL);
-    s = good, opts.pager = STORWIN_PAGER_RESIDENT;
+    s = good, s.shm_name = "/";
+    REFUSED(-EINVAL);
+    s = good, s.shm_name = "/x",
+    opts.pager = STORWIN_PAGER_RESIDENT; /* the shortest name is good */
     REFUSED(STORWIN_ECONFLICT);
     CHECK(strcmp(err.hint, "storage_alloc_pager") == 0);
     opts.pager = STORWIN_PAGER_KERNEL, opts.factor_ppb = STORWIN_FACTOR_AUTO;

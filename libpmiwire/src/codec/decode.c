@@ -249,7 +249,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
 
         if (equals < stop && *equals == ';')
             return decode_fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
-        if (equals < stop && equals == word)
+        if (equals == word)
             return decode_fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
         if (equals < stop)
             semicolon = value_end(equals + 1, stop, &flags);

@@ -500,10 +500,9 @@ ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err)
     if (e->err) {
         pmiwire__msg_error(err, e->err, e->cmd, e->err_field, 0);
         if (err && is_about_value(e)) {
-            const size_t n = strlen(pmiwire_command_get(e->cmd)->name);
+            const size_t n = strlen(pmiwire_command_get(e->cmd)->name) + 2; /* "NAME: " */
 
-            memcpy(err->text + n, ": ", 3);
-            pmiwire__enc_refusal(e, err->text + n + 2, sizeof(err->text) - n - 2);
+            pmiwire__enc_refusal(e, err->text + n, sizeof(err->text) - n);
         }
         return e->err;
     }

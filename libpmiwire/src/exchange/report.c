@@ -92,9 +92,8 @@ static void fail_waiters(struct pmiwire_exchange *x)
     struct pmiwire__keys *s = &x->store;
 
     while (s->waiting != PMIWIRE__NONE) {
-        uint32_t e = s->waiting, w = pmiwire__waiters_take(x, e);
+        uint32_t w = pmiwire__waiters_take(x, s->waiting);
 
-        s->entries[e].flags &= (uint16_t) ~(PMIWIRE__KEY_ASKED | PMIWIRE__KEY_ASKED_WAIT);
         while (w != PMIWIRE__NONE) {
             uint32_t next = s->waiters[w].next;
 
