@@ -57,8 +57,9 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
         return storwin__fail(err, rc, STORWIN__FILENAME, "read \"%.80s\": %s", win->path,
                              storwin_strerror(rc));
     rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
+    if (rc == 0)
+        rc = storwin__find_changes(win, 1, err);
     if (rc == 0) {
-        (void)storwin__find_changes(win, 1, NULL);
         (void)storwin__compare(win, c->changed);
         if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
