@@ -43,6 +43,16 @@ static int resum(struct storwin_window *win, uint64_t page)
     return differs;
 }
 
+/* Stores and returns the sum of a block as it is in the source. */
+uint64_t storwin__block_sum(struct storwin_window *win, uint64_t block)
+{
+    const uint64_t sum = storwin__sum(win->source + block * STORWIN__BLOCK,
+                                      (size_t)storwin__block_bytes(win, block), block);
+
+    (void)store_sum(win->commit, block, sum);
+    return sum;
+}
+
 /* Copies a block for a write, zeros behind it, and stores and returns the sum of the copy. */
 uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to)
 {
