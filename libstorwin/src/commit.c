@@ -30,7 +30,7 @@ static int store_sum(struct storwin__commit *c, uint64_t block, uint64_t sum)
 }
 
 /* Recomputes the sums of a page's blocks. Returns whether any changed. */
-static int resum(struct storwin_window *win, uint64_t page)
+int storwin__resum(struct storwin_window *win, uint64_t page)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
@@ -92,7 +92,7 @@ static int compare_pages(struct storwin_window *win, uint64_t first, uint64_t en
     int any = 0;
 
     for (; first < end; first++)
-        if (resum(win, first)) {
+        if (storwin__resum(win, first)) {
             storwin__set_add(win->commit->changed, first, first + 1);
             any = 1;
         }
@@ -101,7 +101,7 @@ static int compare_pages(struct storwin_window *win, uint64_t first, uint64_t en
 
 struct comparison {
     struct storwin_window *win;
-    const atomic_uint_least64_t *set;
+    const atomic_uint_least64_t *set, *but;
     atomic_uint_least64_t next;
     atomic_int any;
 };
@@ -117,15 +117,17 @@ static void compare_slices(void *ctx)
 
         for (uint64_t p = job->set ? storwin__set_next(job->set, first, end, 1) : first; p < end;
              p = job->set ? storwin__set_next(job->set, p + 1, end, 1) : p + 1)
-            if (compare_pages(job->win, p, p + 1))
+            if (!(job->but && storwin__set_next(job->but, p, p + 1, 1) == p) &&
+                compare_pages(job->win, p, p + 1))
                 atomic_store_explicit(&job->any, 1, memory_order_relaxed);
     }
 }
 
-/* compare_pages() in parallel, over all pages or over `set`. */
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set)
+/* compare_pages() in parallel, over all pages or over `set`, without the pages in `but`. */
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but)
 {
-    struct comparison job = {.win = win, .set = set};
+    struct comparison job = {.win = win, .set = set, .but = but};
     const uint64_t pages = storwin__pages(win);
     const uint64_t n = (set ? storwin__set_count(set, 0, pages) : pages) / SLICE;
 
@@ -158,9 +160,8 @@ static int scan_stores(struct storwin_window *win, int protect)
     return any;
 }
 
-/* Updates the set of changed pages, which decides what a commit writes; of a window that is
- * compared also their sums. Without `protect` these pages can be read into without a fault for
- * each. */
+/* Updates the set of changed pages and their sums. This decides what a commit writes. Without
+ * `protect` these pages can be read into without a fault for each. */
 int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err)
 {
     const int compared = win->track == STORWIN_TRACK_COMPARED;
@@ -170,8 +171,8 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
         (void)scan_stores(win, protect);
     if (rc == 0)
         rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
-    if (rc == 0 && compared)
-        (void)storwin__compare(win, NULL);
+    if (rc == 0)
+        (void)storwin__compare(win, compared ? NULL : win->commit->changed, NULL);
     return rc;
 }
 
@@ -179,7 +180,8 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
  * there are any. */
 int storwin__find_stores(struct storwin_window *win)
 {
-    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL) : scan_stores(win, 1);
+    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
+                                                : scan_stores(win, 1);
 }
 
 /* Whether a commit of n_changed pages writes an area, and not the journal. */

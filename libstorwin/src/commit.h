@@ -231,7 +231,9 @@ int storwin__commit_check(const struct storwin_window *win, struct storwin_error
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
 int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err);
 uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to);
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set);
+int storwin__resum(struct storwin_window *win, uint64_t page);
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but);
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block);
 
 #endif

@@ -77,10 +77,10 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     const uint32_t area = storwin__commit_area(c);
     atomic_uint_least64_t *lacks = c->lacks[area];
 
-    /* The sums of all pages to write, not only of changed ones: an unreported store must not
-     * invalidate the whole area. A picture has its sums. */
+    /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
+     * area. A picture has its sums. */
     if (win->track != STORWIN_TRACK_COMPARED && !c->picture)
-        (void)storwin__compare(win, lacks);
+        (void)storwin__compare(win, lacks, c->changed);
     storwin__set_merge(lacks, c->changed, pages);
     memset(next, 0, sizeof(*next));
     next->layout = c->areas == 2 ? STORWIN__RECORD_LAYOUT : c->areas;

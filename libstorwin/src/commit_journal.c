@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define READ_BYTES  (UINT64_C(1) << 20)
-#define MOST_COPIES UINT64_C(256) /* blocks that a commit copies before it writes them */
+#define MOST_COPIES UINT64_C(256) /* blocks that a commit holds as copies */
 
 static uint64_t journal_at(const struct storwin_window *win, const struct storwin__record *r)
 {
@@ -37,24 +37,44 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
     for (uint64_t p = storwin__set_next(c->changed, 0, pages, 1); p < pages;
          p = storwin__set_next(c->changed, p + 1, pages, 1))
         for (uint64_t b = p * per_page; b < storwin__min((p + 1) * per_page, c->n_blocks); b++)
-            entries[n++].block = b;
+            entries[n++] = (struct storwin__entry){b, c->sums[b]};
     return n;
 }
 
-/* Writes blocks behind the index, which is the stream's first piece, and stores the sums of what it
- * writes in their entries. It copies them: one long request takes two thirds of the time of one
- * that gathers single pages. */
+/* How many blocks write_blocks() holds as copies at a time, at most. */
+static uint64_t blocks_copied(const struct storwin_window *win)
+{
+    uint64_t first, last;
+
+    storwin__copied_pages(win, &first, &last);
+    first += storwin__pages(win) - last;
+    return storwin__min(first * (win->page_bytes / STORWIN__BLOCK) + 1, MOST_COPIES);
+}
+
+/* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer,
+ * and stores the sums of these copies in their entries. */
 static int write_blocks(struct storwin__stream *s, struct storwin__entry *entries, uint64_t n,
                         uint8_t *buffer)
 {
+    struct storwin_window *win = s->win;
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
+    uint64_t first, last, n_copies = 0;
     int rc = 0;
 
+    storwin__copied_pages(win, &first, &last);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
-        uint8_t *at = buffer + i % MOST_COPIES * STORWIN__BLOCK;
+        const uint64_t block = entries[i].block, page = block / per_page;
+        uint8_t *at = win->source + block * STORWIN__BLOCK;
 
-        if (i > 0 && at == buffer)
-            rc = storwin__stream_flush(s);
-        entries[i].sum = storwin__block_copy(s->win, entries[i].block, at);
+        /* The bytes behind a short block may not be the window's. */
+        if (page < first || page >= last || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
+            if (n_copies == MOST_COPIES) {
+                rc = storwin__stream_flush(s);
+                n_copies = 0;
+            }
+            at = buffer + n_copies++ * STORWIN__BLOCK;
+            entries[i].sum = storwin__block_copy(win, block, at);
+        }
         if (rc == 0)
             rc = storwin__stream_put(s, at, STORWIN__BLOCK);
     }
@@ -87,7 +107,8 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
     return rc;
 }
 
-/* Appends the changed pages and flushes; *next is the record that makes them valid. */
+/* Appends the changed pages, whose sums are current, and flushes; *next is the record that makes
+ * them valid. */
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next)
 {
@@ -96,7 +117,7 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     const uint64_t most = pages * (win->page_bytes / STORWIN__BLOCK);
     void *whole;
     const uint64_t index_bytes = storwin__batch_index_bytes(most),
-                   copies = storwin__min(most, MOST_COPIES) * STORWIN__BLOCK;
+                   copies = storwin__min(most, blocks_copied(win)) * STORWIN__BLOCK;
     uint8_t *index = storwin__blocks_alloc(win, index_bytes + copies, &whole);
     struct storwin__batch *batch = (void *)index;
     uint64_t n;

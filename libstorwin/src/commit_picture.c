@@ -111,7 +111,7 @@ static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *
     uint8_t *window = win->source;
 
     win->source = win->commit->picture;
-    (void)storwin__compare(win, set);
+    (void)storwin__compare(win, set, NULL);
     win->source = window;
 }
 

@@ -57,14 +57,12 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
         return storwin__fail(err, rc, STORWIN__FILENAME, "read \"%.80s\": %s", win->path,
                              storwin_strerror(rc));
     rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
-    if (rc == 0) {
-        (void)storwin__find_changes(win, 1, NULL);
-        (void)storwin__compare(win, c->changed);
-        if (c->total != c->last.data_sum)
-            rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
-                               "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
-                               c->last.generation, win->path);
-    }
+    if (rc == 0)
+        rc = storwin__find_changes(win, 1, err);
+    if (rc == 0 && c->total != c->last.data_sum)
+        rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
+                           "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
+                           c->last.generation, win->path);
     return rc;
 }
 

@@ -10,38 +10,52 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+/* Changes the first page and the last ones, which a commit writes together. */
+static void change_ends(uint8_t *base)
+{
+    base[0] ^= 1;
+    for (uint64_t i = 0; i < 8; i++)
+        base[BYTES - 1 - i * STORWIN__BLOCK] ^= 1;
+}
+
 /* The program's own memory, wherever it begins. */
 static void adopted(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("commit"));
-    uint8_t *whole = malloc(BYTES + 5000);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = BYTES + 5000 + page;
+    uint8_t *whole = aligned_alloc(page, (room / page + 1) * page);
 
-    for (unsigned i = 0; i < 6; i++) {
-        uint8_t *at = whole + i / 2 * 1237 + 1;
+    for (unsigned i = 0; i < 8; i++) {
+        /* The last ends with a page, although it does not begin with one. */
+        uint8_t *at = whole + (i < 6 ? i / 2 * 1237 + 1 : page - BYTES % page);
+        const struct storwin__record *last;
         struct storwin_window *win;
         struct storwin_error err;
+        uint8_t pad;
 
         /* Direct I/O refuses such addresses. */
         atomic_store(&storwin__without, i % 2 ? 0 : STORWIN__NO_DIRECT);
-        memset(whole, 0xee, BYTES + 5000);
+        memset(whole, 0xee, room);
         fill(at, BYTES, 1);
         if (storwin_adopt(at, BYTES, &opts, &win, &err) < 0)
             fail_msg("%s: %s", err.hint, err.text);
         assert_ptr_equal(storwin_base(win), at);
+        last = &win->commit->last;
         commit_window(win);
-        at[BYTES - 1] ^= 1;
-        at[0] ^= 1;
+        change_ends(at);
         commit_window(win);
         assert_int_equal(window_info(win).generation, 2);
+        assert_true(last->journal_bytes > 0); /* zeros are behind its last block, and not 0xee */
+        read_file(opts.filename, storwin__area_at(last, 2) + last->journal_bytes - 1, &pad, 1);
+        assert_int_equal(pad, 0);
         assert_int_equal(at[-1], 0xee);
         assert_int_equal(at[BYTES], 0xee);
         discard(win);
-        memset(whole, 0xaa, BYTES + 5000);
+        memset(whole, 0xaa, room);
         assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
         assert_int_equal(at[-1], 0xaa);
         assert_int_equal(at[BYTES], 0xaa);
-        at[BYTES - 1] ^= 1;
-        at[0] ^= 1;
+        change_ends(at);
         assert_true(holds(at, BYTES, 1));
         assert_int_equal(storwin_free(win, NULL), 0);
         at[0]++; /* it is still the program's */

@@ -12,6 +12,8 @@
 
 static unsigned n_reads;
 static off_t unreadable; /* in the file; 0: none */
+/* A page into which another thread stores, and which it protects, before the next read. */
+static uint8_t *taken_away;
 ssize_t __real_preadv(int fd, const struct iovec *iov, int n, off_t offset);
 ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset);
 ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset)
@@ -19,6 +21,11 @@ ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset)
     off_t end = offset;
 
     n_reads++;
+    if (taken_away) {
+        *taken_away ^= 1;
+        (void)mprotect(taken_away, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE);
+        taken_away = NULL;
+    }
     for (int i = 0; i < n; i++)
         end += (off_t)iov[i].iov_len;
     if (unreadable >= offset && unreadable < end) {
@@ -158,6 +165,14 @@ static void protected_page(void **state)
         assert_int_equal(mprotect(base + 3 * page, page, PROT_READ | PROT_WRITE), 0);
         assert_int_equal(storwin_revert(win, NULL), 0);
         assert_true(holds(base, BYTES, 1));
+        if (i % 2 == 0) { /* protected meanwhile */
+            base[3 * page] ^= 1;
+            taken_away = base + 6 * page;
+            assert_int_equal(storwin_revert(win, NULL), -EFAULT);
+            assert_int_equal(mprotect(base + 6 * page, page, PROT_READ | PROT_WRITE), 0);
+            assert_int_equal(storwin_revert(win, NULL), 0);
+            assert_true(holds(base, BYTES, 1));
+        }
         base[3 * page] ^= 1; /* it is tracked again */
         commit_window(win);
         discard(win);

@@ -537,8 +537,8 @@ static void undone_stores(void **state)
         memset(base, 1, bytes);
         assert_int_equal(storwin_adopt(base, bytes, &opts, &win, NULL), 0);
         for (unsigned g = 1; g < 4; g++) {
-            /* The second commit changes the first page, which an area lacks in the third. */
-            memset(base + g % 2 * bytes / 2, (int)g, 2 * page);
+            /* The second commit changes the first pages, which an area lacks in the third. */
+            memset(base + g % 2 * bytes / 2, (int)g, 5 * page);
             brief_at = g == meets ? base : NULL;
             brief_sum = after;
             win->commit->stores_meanwhile = (int)picture;
