@@ -47,7 +47,7 @@ static uint64_t clock_ns(void)
 static int futex_wait(const _Atomic uint32_t *word, uint32_t seen, const uint64_t *deadline_ns)
 {
     /* as the kernel's: this system call has a timespec of two longs */
-    long until[2];
+    long until[2], *end = NULL;
 
     if (deadline_ns) {
         if (clock_ns() >= *deadline_ns)
@@ -55,9 +55,9 @@ static int futex_wait(const _Atomic uint32_t *word, uint32_t seen, const uint64_
         until[0] =
             *deadline_ns / 1000000000u > LONG_MAX ? LONG_MAX : (long)(*deadline_ns / 1000000000u);
         until[1] = (long)(*deadline_ns % 1000000000u);
+        end = until;
     }
-    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, deadline_ns ? until : NULL, NULL,
-                FUTEX_BITSET_MATCH_ANY) == 0 ||
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, end, NULL, FUTEX_BITSET_MATCH_ANY) == 0 ||
         errno == EAGAIN || errno == EINTR)
         return 0;
     return -errno;

@@ -153,7 +153,7 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
         found->newest_seq = storwin__max(found->newest_seq, found->at[place].seq);
         found->newest_generation =
             storwin__max(found->newest_generation, found->at[place].generation);
-        if (found->at[place].seq > 0 && place < 2)
+        if (place < 2 && found->at[place].seq > 0)
             found->areas =
                 (uint32_t)storwin__max(found->areas, storwin__record_areas(&found->at[place]));
         if (found->at[place].seq > 0)

@@ -260,7 +260,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **out,
         c = asymreg__alloc(o.allocator, sizeof(*c));
         rc = c ? 0 : -ENOMEM;
     }
-    if (rc < 0) {
+    if (!c) {
         if (t && t->ops && t->ops->destroy)
             t->ops->destroy(t);
         return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);

@@ -174,7 +174,7 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
  * after an incomplete message a server thinks that the client hangs. */
 static uint64_t window_end(struct pmiwire_client *c)
 {
-    const uint64_t oldest = pmiwire__head(c)->end;
+    const uint64_t oldest = pmiwire__pending_at(c, 0)->end;
     uint64_t end = oldest;
 
     for (uint32_t i = 1; i < c->n_pending; i++) {
@@ -193,7 +193,7 @@ static uint64_t send_limit(struct pmiwire_client *c)
 
     if (c->n_pending == 0)
         return pmiwire__queued(c);
-    end = c->flags & PMIWIRE_CLIENT_PIPELINE ? window_end(c) : pmiwire__head(c)->end;
+    end = c->flags & PMIWIRE_CLIENT_PIPELINE ? window_end(c) : pmiwire__pending_at(c, 0)->end;
     return end > c->abort_end ? end : c->abort_end;
 }
 

@@ -106,6 +106,7 @@ static inline struct pmiwire__pending *pmiwire__pending_at(struct pmiwire_client
     return &c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING];
 }
 
+/* The oldest request without an answer; NULL: none. */
 static inline struct pmiwire__pending *pmiwire__head(struct pmiwire_client *c)
 {
     return c->n_pending ? pmiwire__pending_at(c, 0) : NULL;

@@ -65,7 +65,7 @@ static int check_server_reply(struct pmiwire_client *c)
 
 static void pending_pop(struct pmiwire_client *c)
 {
-    const struct pmiwire__pending *p = pmiwire__head(c);
+    const struct pmiwire__pending *p = pmiwire__pending_at(c, 0);
 
     if (p->end > c->answered && p->end <= c->sent)
         c->answered = p->end;
@@ -76,7 +76,7 @@ static void pending_pop(struct pmiwire_client *c)
 /* Fills in an event for the oldest request, without an answer. */
 static void begin_event(struct pmiwire_client *c, struct pmiwire_event *ev, int rc)
 {
-    const struct pmiwire__pending *p = pmiwire__head(c);
+    const struct pmiwire__pending *p = pmiwire__pending_at(c, 0);
 
     memset(ev, 0, sizeof(*ev));
     ev->op = p->op;
@@ -225,7 +225,7 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
  */
 static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    struct pmiwire__pending *p = pmiwire__head(c);
+    struct pmiwire__pending *p = pmiwire__pending_at(c, 0);
     /* Three lines follow initack; when the third one comes, init may have been sent already. */
     const int is_set = is_cmd(c, PMIWIRE_V1_SET) && c->has_pmiid &&
                        c->step != PMIWIRE__STEP_INITACK && c->step <= PMIWIRE__STEP_INIT &&
