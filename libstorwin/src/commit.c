@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomic commits: find the changes, write them to the journal or to an area, write the record. */
 #include "commit.h"
-#include "sum.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,131 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLICE        1024u /* pages that a thread checksums at a time */
-#define FLIP_PERCENT 40    /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper */
-
-uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
-{
-    const uint64_t at = block * STORWIN__BLOCK;
-
-    return at < win->stor_bytes ? storwin__min(STORWIN__BLOCK, win->stor_bytes - at) : 0;
-}
-
-/* Stores a block's sum. Returns whether it is another one. */
-static int store_sum(struct storwin__commit *c, uint64_t block, uint64_t sum)
-{
-    const uint64_t old = c->sums[block];
-
-    atomic_fetch_add_explicit(&c->total, sum - old, memory_order_relaxed);
-    c->sums[block] = sum;
-    return sum != old;
-}
-
-/* Recomputes the sums of a page's blocks. Returns whether any changed. */
-int storwin__resum(struct storwin_window *win, uint64_t page)
-{
-    struct storwin__commit *c = win->commit;
-    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-    const uint8_t *at = win->source;
-    int differs = 0;
-
-    for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++)
-        differs |= store_sum(
-            c, b, storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b));
-    return differs;
-}
-
-/* Copies a block for a write, zeros behind it, and stores and returns the sum of the copy. */
-uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to)
-{
-    const uint64_t page = block / (win->page_bytes / STORWIN__BLOCK);
-    const size_t bytes = (size_t)storwin__block_bytes(win, block);
-    uint64_t sum;
-
-    STORWIN__IGNORE_READS(Begin);
-    memcpy(to, win->source + block * STORWIN__BLOCK, bytes);
-    STORWIN__IGNORE_READS(End);
-    memset(to + bytes, 0, (size_t)STORWIN__BLOCK - bytes);
-    sum = storwin__sum(to, bytes, block);
-    if (store_sum(win->commit, block, sum))
-        storwin__set_add(win->commit->changed, page, page + 1);
-    return sum;
-}
-
-/* Copies the blocks of pages [page, end). */
-void storwin__pages_copy(struct storwin_window *win, uint64_t page, uint64_t end, uint8_t *to)
-{
-    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-
-    for (uint64_t b = page * per_page; b < storwin__min(end * per_page, win->commit->n_blocks); b++)
-        storwin__block_copy(win, b, to + (b - page * per_page) * STORWIN__BLOCK);
-}
-
-/*
- * Gets the pages that a commit must write from copies, with the sums of the copies: [0, *first) and
- * [*last, the end). Only sums show stores into these pages. A store that comes after the sum and is
- * undone before the next one does not show, but the written data could contain it.
- */
-void storwin__copied_pages(const struct storwin_window *win, uint64_t *first, uint64_t *last)
-{
-    *first = 0;
-    *last = storwin__pages(win);
-    if (!win->commit || win->commit->picture)
-        return;
-    if (win->track == STORWIN_TRACK_COMPARED)
-        *first = *last;
-    else
-        storwin__edges(win, first, last);
-}
-
-/* Marks the pages of [first, end) whose sum differs as changed. Returns whether there are any. */
-static int compare_pages(struct storwin_window *win, uint64_t first, uint64_t end)
-{
-    int any = 0;
-
-    for (; first < end; first++)
-        if (storwin__resum(win, first)) {
-            storwin__set_add(win->commit->changed, first, first + 1);
-            any = 1;
-        }
-    return any;
-}
-
-struct comparison {
-    struct storwin_window *win;
-    const atomic_uint_least64_t *set, *but;
-    atomic_uint_least64_t next;
-    atomic_int any;
-};
-
-static void compare_slices(void *ctx)
-{
-    struct comparison *job = ctx;
-    const uint64_t pages = storwin__pages(job->win);
-    uint64_t first;
-
-    while ((first = atomic_fetch_add_explicit(&job->next, SLICE, memory_order_relaxed)) < pages) {
-        const uint64_t end = storwin__min(first + SLICE, pages);
-
-        for (uint64_t p = job->set ? storwin__set_next(job->set, first, end, 1) : first; p < end;
-             p = job->set ? storwin__set_next(job->set, p + 1, end, 1) : p + 1)
-            if (!(job->but && storwin__set_next(job->but, p, p + 1, 1) == p) &&
-                compare_pages(job->win, p, p + 1))
-                atomic_store_explicit(&job->any, 1, memory_order_relaxed);
-    }
-}
-
-/* compare_pages() in parallel, over all pages or over `set`, without the pages in `but`. */
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
-                     const atomic_uint_least64_t *but)
-{
-    struct comparison job = {.win = win, .set = set, .but = but};
-    const uint64_t pages = storwin__pages(win);
-    const uint64_t n = (set ? storwin__set_count(set, 0, pages) : pages) / SLICE;
-
-    storwin__parallel((unsigned)storwin__min(n, storwin__threads(win)), compare_slices, &job);
-    return atomic_load(&job.any);
-}
+#define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper */
 
 /* Marks pages as changed that the program has stored into since the last call with `protect`,
  * according to this process's page tables. Returns whether there are any. */
@@ -155,13 +30,13 @@ static int scan_stores(struct storwin_window *win, int protect)
     if (win->track == STORWIN_TRACK_FAULTS && protect)
         storwin__pager_release(win, 0, pages);
     storwin__edges(win, &first, &last);
-    any |= compare_pages(win, 0, first);
-    any |= compare_pages(win, last, pages);
+    any |= storwin__compare_pages(win, NULL, 0, first);
+    any |= storwin__compare_pages(win, NULL, last, pages);
     return any;
 }
 
-/* Updates the set of changed pages and their sums. This decides what a commit writes. Without
- * `protect` these pages can be read into without a fault for each. */
+/* Updates the set of changed pages, which a commit writes. Without `protect` it costs no fault for
+ * each to read into them. */
 int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err)
 {
     const int compared = win->track == STORWIN_TRACK_COMPARED;
@@ -171,8 +46,8 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
         (void)scan_stores(win, protect);
     if (rc == 0)
         rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
-    if (rc == 0)
-        (void)storwin__compare(win, compared ? NULL : win->commit->changed, NULL);
+    if (rc == 0 && compared)
+        (void)storwin__compare(win, NULL);
     return rc;
 }
 
@@ -180,8 +55,7 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
  * there are any. */
 int storwin__find_stores(struct storwin_window *win)
 {
-    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
-                                                : scan_stores(win, 1);
+    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL) : scan_stores(win, 1);
 }
 
 /* Whether a commit of n_changed pages writes an area, and not the journal. */

@@ -230,10 +230,21 @@ int storwin__find_stores(struct storwin_window *win);
 int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
 int storwin__find_changes(struct storwin_window *win, int protect, struct storwin_error *err);
-uint64_t storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to);
-int storwin__resum(struct storwin_window *win, uint64_t page);
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
-                     const atomic_uint_least64_t *but);
+
+/* commit_sums.c */
+struct storwin__summing {
+    struct storwin_window *win;
+    atomic_uint_least64_t *set; /* NULL: there is no thread */
+    pthread_t thread;
+};
+void storwin__sum_start(struct storwin__summing *s, struct storwin_window *win,
+                        const atomic_uint_least64_t *set);
+void storwin__sum_finish(const struct storwin__summing *s);
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block);
+void storwin__block_read(const struct storwin_window *win, uint64_t block, uint8_t *to);
+void storwin__block_copy(struct storwin_window *win, uint64_t block, uint8_t *to);
+int storwin__compare_pages(struct storwin_window *win, const atomic_uint_least64_t *set,
+                           uint64_t first, uint64_t end);
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set);
 
 #endif

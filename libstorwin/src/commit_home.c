@@ -76,11 +76,8 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     atomic_uint_least64_t *dirty = win->dirty;
     const uint32_t area = storwin__commit_area(c);
     atomic_uint_least64_t *lacks = c->lacks[area];
+    struct storwin__summing sums;
 
-    /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
-     * area. A picture has its sums. */
-    if (win->track != STORWIN_TRACK_COMPARED && !c->picture)
-        (void)storwin__compare(win, lacks, c->changed);
     storwin__set_merge(lacks, c->changed, pages);
     memset(next, 0, sizeof(*next));
     next->layout = c->areas == 2 ? STORWIN__RECORD_LAYOUT : c->areas;
@@ -91,10 +88,13 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     next->generation = next->home_generation = generation;
     next->epoch = c->newest_seq + 1;
     win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);
+    /* Sums all pages to write: an unreported store must not invalidate the whole area. */
+    storwin__sum_start(&sums, win, lacks);
     win->dirty = lacks; /* writing a page clears its bit */
     (void)storwin__write_pages(win, 0, pages, 0, fail);
     win->dirty = dirty;
-    next->data_sum = next->home_sum = c->total; /* with the sums of the copies that were written */
+    storwin__sum_finish(&sums);
+    next->data_sum = next->home_sum = c->total;
     if (fail->code < 0) /* the area is invalid: the next commit writes all of it */
         storwin__set_add(lacks, 0, pages);
     return fail->code;

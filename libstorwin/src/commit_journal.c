@@ -27,8 +27,8 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
            bytes <= c->journal_cap - c->last.journal_bytes;
 }
 
-/* Fills the index of a batch of all changed pages. Returns the number of blocks. */
-static uint64_t fill_index(const struct storwin_window *win, struct storwin__entry *entries)
+/* Lists the blocks of all changed pages. Returns their number. */
+static uint64_t list_blocks(const struct storwin_window *win, struct storwin__entry *entries)
 {
     const struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__pages(win), per_page = win->page_bytes / STORWIN__BLOCK;
@@ -37,7 +37,7 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
     for (uint64_t p = storwin__set_next(c->changed, 0, pages, 1); p < pages;
          p = storwin__set_next(c->changed, p + 1, pages, 1))
         for (uint64_t b = p * per_page; b < storwin__min((p + 1) * per_page, c->n_blocks); b++)
-            entries[n++] = (struct storwin__entry){b, c->sums[b]};
+            entries[n++].block = b;
     return n;
 }
 
@@ -51,37 +51,40 @@ static uint64_t blocks_copied(const struct storwin_window *win)
     return storwin__min(first * (win->page_bytes / STORWIN__BLOCK) + 1, MOST_COPIES);
 }
 
-/* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer,
- * and stores the sums of these copies in their entries. */
-static int write_blocks(struct storwin__stream *s, struct storwin__entry *entries, uint64_t n,
-                        uint8_t *buffer)
+/* Writes blocks behind the index at `at`; copies some into the buffer. */
+static int write_blocks(struct storwin_window *win, const struct storwin__entry *entries,
+                        uint64_t n, uint64_t at, uint8_t *buffer)
 {
-    struct storwin_window *win = s->win;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
+    struct storwin__stream s = {.win = win, .call = pwritev, .offset = at};
     uint64_t first, last, n_copies = 0;
     int rc = 0;
 
     storwin__copied_pages(win, &first, &last);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         const uint64_t block = entries[i].block, page = block / per_page;
-        uint8_t *at = win->source + block * STORWIN__BLOCK;
+        const int copied = page < first || page >= last;
+        uint8_t *from = win->source + block * STORWIN__BLOCK;
 
         /* The bytes behind a short block may not be the window's. */
-        if (page < first || page >= last || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
+        if (copied || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
             if (n_copies == MOST_COPIES) {
-                rc = storwin__stream_flush(s);
+                rc = storwin__stream_flush(&s);
                 n_copies = 0;
             }
-            at = buffer + n_copies++ * STORWIN__BLOCK;
-            entries[i].sum = storwin__block_copy(win, block, at);
+            from = buffer + n_copies++ * STORWIN__BLOCK;
+            if (copied)
+                storwin__block_copy(win, block, from);
+            else
+                storwin__block_read(win, block, from);
         }
         if (rc == 0)
-            rc = storwin__stream_put(s, at, STORWIN__BLOCK);
+            rc = storwin__stream_put(&s, from, STORWIN__BLOCK);
     }
-    return rc;
+    return rc == 0 ? storwin__stream_flush(&s) : rc;
 }
 
-/* Writes a batch and flushes. Its data_sum and its sum are those of the blocks as written. */
+/* Writes a batch and flushes. The index comes last, with the sums of the blocks as written. */
 static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *buffer)
 {
     const struct storwin__commit *c = win->commit;
@@ -89,26 +92,25 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
                    index_bytes = storwin__batch_index_bytes(n);
     struct storwin__batch *batch = (void *)index;
     struct storwin__entry *entries = (void *)(index + sizeof(*batch));
-    struct storwin__stream s = {.win = win, .call = pwritev, .offset = at};
-    struct iovec again = {index, (size_t)index_bytes};
-    int rc = storwin__stream_put(&s, index, index_bytes), parts;
+    struct iovec iov = {index, (size_t)index_bytes};
+    struct storwin__summing sums;
+    int rc;
 
-    if (rc == 0)
-        rc = write_blocks(&s, entries, n, buffer);
-    parts = s.offset > at; /* one of them was the index, without the sums */
+    storwin__sum_start(&sums, win, c->changed);
+    rc = write_blocks(win, entries, n, at + index_bytes, buffer);
+    storwin__sum_finish(&sums);
+    for (uint64_t i = 0; i < n; i++)
+        entries[i].sum = c->sums[entries[i].block];
     batch->data_sum = c->total;
     storwin__batch_seal(batch, entries);
     if (rc == 0)
-        rc = storwin__stream_flush(&s);
-    if (rc == 0 && parts)
-        rc = storwin__commit_transfer(win, pwritev, &again, 1, at);
+        rc = storwin__commit_transfer(win, pwritev, &iov, 1, at);
     if (rc == 0 && fdatasync(win->files[0].fd) < 0)
         rc = -errno;
     return rc;
 }
 
-/* Appends the changed pages, whose sums are current, and flushes; *next is the record that makes
- * them valid. */
+/* Appends the changed pages and flushes; *next is the record that makes them valid. */
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next)
 {
@@ -125,7 +127,7 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
 
     if (!index)
         return -ENOMEM;
-    n = fill_index(win, (void *)(index + sizeof(*batch)));
+    n = list_blocks(win, (void *)(index + sizeof(*batch)));
     batch->epoch = c->last.epoch;
     batch->generation = generation;
     batch->n_blocks = n;

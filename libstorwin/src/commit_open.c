@@ -91,7 +91,7 @@ static void resum_all(struct storwin_window *win)
 
     memset(c->sums, 0, (size_t)c->n_blocks * sizeof(*c->sums));
     c->total = 0;
-    (void)storwin__compare(win, NULL, NULL);
+    (void)storwin__compare(win, NULL);
     storwin__set_remove(c->changed, 0, storwin__pages(win)); /* since the last commit */
 }
 

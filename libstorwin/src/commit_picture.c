@@ -104,14 +104,21 @@ static int copy_frozen(struct storwin_window *win, const struct sets *s, pid_t p
     return rc;
 }
 
-/* Stores the sums of copies: they are the commit's, and the next round compares the window with
- * them. */
+/* Stores the sums of those copies that the next round compares the window with. */
 static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *set)
 {
+    const uint64_t pages = storwin__pages(win);
     uint8_t *window = win->source;
+    uint64_t first, last;
 
     win->source = win->commit->picture;
-    (void)storwin__compare(win, set, NULL);
+    if (win->track == STORWIN_TRACK_COMPARED) {
+        (void)storwin__compare(win, set);
+    } else {
+        storwin__edges(win, &first, &last);
+        (void)storwin__compare_pages(win, set, 0, first);
+        (void)storwin__compare_pages(win, set, last, pages);
+    }
     win->source = window;
 }
 

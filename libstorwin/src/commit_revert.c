@@ -59,6 +59,8 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
     rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
     if (rc == 0)
         rc = storwin__find_changes(win, 1, err);
+    if (rc == 0 && win->track != STORWIN_TRACK_COMPARED)
+        (void)storwin__compare(win, c->changed);
     if (rc == 0 && c->total != c->last.data_sum)
         rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
                            "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
