@@ -88,7 +88,7 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     next->generation = next->home_generation = generation;
     next->epoch = c->newest_seq + 1;
     win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);
-    /* Sums all pages to write: an unreported store must not invalidate the whole area. */
+    /* All pages, not only changed ones: an unreported store must not invalidate the whole area. */
     storwin__sum_start(&sums, win, lacks);
     win->dirty = lacks; /* writing a page clears its bit */
     (void)storwin__write_pages(win, 0, pages, 0, fail);

@@ -51,12 +51,13 @@ static uint64_t blocks_copied(const struct storwin_window *win)
     return storwin__min(first * (win->page_bytes / STORWIN__BLOCK) + 1, MOST_COPIES);
 }
 
-/* Writes blocks behind the index at `at`; copies some into the buffer. */
-static int write_blocks(struct storwin_window *win, const struct storwin__entry *entries,
-                        uint64_t n, uint64_t at, uint8_t *buffer)
+/* Writes blocks behind the index, which is the stream's first piece; copies some into the buffer.
+ * The last ones remain in the stream. */
+static int write_blocks(struct storwin__stream *s, const struct storwin__entry *entries, uint64_t n,
+                        uint8_t *buffer)
 {
+    struct storwin_window *win = s->win;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-    struct storwin__stream s = {.win = win, .call = pwritev, .offset = at};
     uint64_t first, last, n_copies = 0;
     int rc = 0;
 
@@ -64,27 +65,27 @@ static int write_blocks(struct storwin_window *win, const struct storwin__entry 
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         const uint64_t block = entries[i].block, page = block / per_page;
         const int copied = page < first || page >= last;
-        uint8_t *from = win->source + block * STORWIN__BLOCK;
+        uint8_t *at = win->source + block * STORWIN__BLOCK;
 
         /* The bytes behind a short block may not be the window's. */
         if (copied || storwin__block_bytes(win, block) < STORWIN__BLOCK) {
             if (n_copies == MOST_COPIES) {
-                rc = storwin__stream_flush(&s);
+                rc = storwin__stream_flush(s);
                 n_copies = 0;
             }
-            from = buffer + n_copies++ * STORWIN__BLOCK;
+            at = buffer + n_copies++ * STORWIN__BLOCK;
             if (copied)
-                storwin__block_copy(win, block, from);
+                storwin__block_copy(win, block, at);
             else
-                storwin__block_read(win, block, from);
+                storwin__block_read(win, block, at);
         }
         if (rc == 0)
-            rc = storwin__stream_put(&s, from, STORWIN__BLOCK);
+            rc = storwin__stream_put(s, at, STORWIN__BLOCK);
     }
-    return rc == 0 ? storwin__stream_flush(&s) : rc;
+    return rc;
 }
 
-/* Writes a batch and flushes. The index comes last, with the sums of the blocks as written. */
+/* Writes a batch and flushes. Its data_sum and its sum are those of the blocks as written. */
 static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *buffer)
 {
     const struct storwin__commit *c = win->commit;
@@ -92,19 +93,26 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
                    index_bytes = storwin__batch_index_bytes(n);
     struct storwin__batch *batch = (void *)index;
     struct storwin__entry *entries = (void *)(index + sizeof(*batch));
-    struct iovec iov = {index, (size_t)index_bytes};
+    struct storwin__stream s = {.win = win, .call = pwritev, .offset = at};
+    struct iovec again = {index, (size_t)index_bytes};
     struct storwin__summing sums;
-    int rc;
+    int rc = storwin__stream_put(&s, index, index_bytes), parts;
 
     storwin__sum_start(&sums, win, c->changed);
-    rc = write_blocks(win, entries, n, at + index_bytes, buffer);
+    if (rc == 0)
+        rc = write_blocks(&s, entries, n, buffer);
+    if (rc == 0 && sums.set)
+        rc = storwin__stream_flush(&s);
     storwin__sum_finish(&sums);
     for (uint64_t i = 0; i < n; i++)
         entries[i].sum = c->sums[entries[i].block];
     batch->data_sum = c->total;
     storwin__batch_seal(batch, entries);
+    parts = s.offset > at; /* one of them was the index, without the sums */
     if (rc == 0)
-        rc = storwin__commit_transfer(win, pwritev, &iov, 1, at);
+        rc = storwin__stream_flush(&s);
+    if (rc == 0 && parts)
+        rc = storwin__commit_transfer(win, pwritev, &again, 1, at);
     if (rc == 0 && fdatasync(win->files[0].fd) < 0)
         rc = -errno;
     return rc;

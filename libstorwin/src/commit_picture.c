@@ -104,7 +104,8 @@ static int copy_frozen(struct storwin_window *win, const struct sets *s, pid_t p
     return rc;
 }
 
-/* Stores the sums of those copies that the next round compares the window with. */
+/* Stores the sums of those copies whose pages only sums track: they are the commit's, and the next
+ * round compares the window with them. */
 static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *set)
 {
     const uint64_t pages = storwin__pages(win);

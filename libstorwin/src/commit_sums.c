@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: the checksum of each block, as in the last commit or as the next one has it. */
+/* Atomic commits: the checksums of blocks. Those of changed pages may be older than the pages, until
+ * a commit writes them. */
 #include "commit.h"
 #include "sum.h"
 
 #include <string.h>
 
 #define SLICE 1024u /* pages that a thread checksums at a time */
+
+atomic_uint storwin__sum_min = 256; /* a thread's start takes as long as the sums of 60 pages */
 
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
 {
@@ -32,9 +35,11 @@ static int resum(struct storwin_window *win, uint64_t page)
     const uint8_t *at = win->source;
     int differs = 0;
 
+    STORWIN__IGNORE_READS(Begin);
     for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++)
         differs |= store_sum(
             c, b, storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b));
+    STORWIN__IGNORE_READS(End);
     return differs;
 }
 
@@ -144,9 +149,9 @@ static void *sum_pages(void *arg)
 
 /*
  * Begins to sum the pages of `set`, which a commit is about to write, in a thread of its own: the
- * device works meanwhile. If a store comes between the sum and the write of a page, so that they
- * differ, the commit finds that store and fails. Not for pages that are written from copies of
- * their own, which have the sums of these copies, and not for a window that is compared.
+ * device works meanwhile. If a store into the window makes a sum and what is written differ, the
+ * search for stores at the end of the commit finds it. Omits pages whose sums are those of copies:
+ * the edges, and all of a window that is compared.
  */
 void storwin__sum_start(struct storwin__summing *s, struct storwin_window *win,
                         const atomic_uint_least64_t *set)
@@ -157,7 +162,8 @@ void storwin__sum_start(struct storwin__summing *s, struct storwin_window *win,
     *s = (struct storwin__summing){.win = win};
     if (win->track == STORWIN_TRACK_COMPARED)
         return;
-    if (storwin__set_count(set, 0, pages) >= SLICE)
+    if (storwin__threads(win) > 1 &&
+        storwin__set_count(set, 0, pages) >= atomic_load(&storwin__sum_min))
         s->set = storwin__set_alloc(win);
     storwin__edges(win, &first, &last);
     if (s->set) {

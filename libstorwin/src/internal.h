@@ -49,6 +49,7 @@ static inline int storwin__disabled(unsigned facility)
 }
 
 extern atomic_uint storwin__lock_ms; /* how long commit_lock.c waits for a lock */
+extern atomic_uint storwin__sum_min; /* a commit of so many pages or more sums them in a thread */
 
 /* alloc.c; NULL: libc */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err);
@@ -274,7 +275,7 @@ int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
 void storwin__cache_repair(struct storwin_window *win, struct storwin__failure *fail);
 
-/* commit.c */
+/* commit_sums.c */
 void storwin__pages_copy(struct storwin_window *win, uint64_t page, uint64_t end, uint8_t *to);
 void storwin__copied_pages(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 

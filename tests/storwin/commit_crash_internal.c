@@ -196,8 +196,9 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     opts.pager = STORWIN_PAGER_RESIDENT;
     opts.atomic = generations > 2 ? STORWIN_ATOMIC_SLOTS : atomic;
     opts.flags = STORWIN_DISCARD;
-    opts.n_threads = 1;
+    opts.n_threads = 1 + (uint32_t)test_random(&rng) % 2; /* so short a window has one for writes */
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
+    atomic_store(&storwin__sum_min, 1);
     if (storwin_alloc(&opts, bytes, &win, &err) < 0 && generation == 0) {
         fprintf(stderr, "%s\n", err.text);
         CHECK(!"opens");

@@ -19,6 +19,7 @@ static void random_commits(uint32_t atomic, unsigned without)
     uint64_t rng = 7 + atomic + without, generation = 0;
 
     atomic_store(&storwin__without, without);
+    atomic_store(&storwin__sum_min, without ? 256 : 1);
     win = alloc_window(&opts, BYTES);
     assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_NONE);
     for (unsigned round = 0; round < 20; round++) {

@@ -512,6 +512,7 @@ int main(void)
     first_thread();
     threads = count_threads(); /* a sanitizer may have one */
     setvbuf(stdout, NULL, _IOLBF, 0);
+    atomic_store(&storwin__sum_min, 1);
     path = test_path("file");
     reserve_under_signals();
     without_locks();

@@ -112,9 +112,9 @@ extern "C" {
  *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates during the call: if it appends to the journal, 16 bytes for each 4,096 bytes that
- *            changed, and as much as changed, up to 1 MiB; if threads store meanwhile, a copy of
- *            the pages that it writes. Needs about 80 KiB of stack.
+ * @allocates during the call: a bit for each page; if it appends to the journal, 16 bytes for
+ *            each 4,096 bytes that changed, and as much as changed, up to 1 MiB; if threads store
+ *            meanwhile, a copy of the pages that it writes. Needs about 80 KiB of stack.
  * @cost      writes the changed pages once, and flushes the device twice. When the journal is full,
  *            with STORWIN_ATOMIC_AUTO also when 40 % or more has changed, and with
  *            STORWIN_ATOMIC_SLOTS always, the call updates the older copy instead of the journal.
