@@ -35,8 +35,8 @@ ssize_t __wrap_preadv(int fd, const struct iovec *iov, int n, off_t offset)
     return __real_preadv(fd, iov, n, offset);
 }
 
-static unsigned n_protects;
-static uint64_t unprotectable; /* an address; 0: none */
+static atomic_uint n_protects;
+static atomic_uint_least64_t unprotectable; /* an address; 0: none */
 int __real_ioctl(int fd, unsigned long request, void *arg);
 int __wrap_ioctl(int fd, unsigned long request, void *arg);
 int __wrap_ioctl(int fd, unsigned long request, void *arg)
