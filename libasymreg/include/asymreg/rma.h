@@ -801,7 +801,8 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  *        access it by loads and stores.
  * @param context  the context
  * @param bytes    rounded up to pages
- * @param addr     zeroed pages, until asymreg_segment_remove() or asymreg_close()
+ * @param addr     receives the address of zeroed pages, which stay until asymreg_segment_remove()
+ *                 or asymreg_close()
  * @param err      detail on failure, or NULL
  * @return 0; or one of these, and nothing is allocated: -EINVAL; -EPERM (in a child); -ENOMEM;
  *         ASYMREG_EFULL (max_segments); -EFBIG (RLIMIT_FSIZE); ASYMREG_EOVERLAP (at the new address
@@ -873,9 +874,9 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Do so before
- *        asymreg_import() of the peer's blob, which needs the table's descriptor, and again for
- *        segments that the peer has made since. The call waits for them.
+ * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Waits for them. Call it
+ *        before asymreg_import() of the peer's blob, which needs the table's descriptor, and again
+ *        for segments that the peer has made since.
  * @param context  the context
  * @param sock     the other end
  * @return number of new descriptors (a duplicate is closed); or ASYMREG_ENOTSUP, ASYMREG_EBLOB (the

@@ -11,16 +11,16 @@
  *
  * How the core uses a transport, in order:
  *
- *   1. It calls `query` once: capabilities and limits.
+ *   1. It calls `query` once, for the capabilities and limits.
  *   2. It calls `mem_reg` once for the published table; once for the memory in which peers announce
  *      operations, if the context has ASYMREG_DRAIN and the transport ASYMREG_CAP_MAP; and once for
- *      each segment (a stretch of memory that many regions may share). The result is a handle:
- *      bytes that are published for peers. The core calls `mem_dereg` for
+ *      each segment (a stretch of memory that many regions may share). Each call makes a handle:
+ *      bytes that the core publishes for peers. The core calls `mem_dereg` for
  *      - a segment that it made for a region, when the segment's last region has gone;
  *      - a segment that the user made, in asymreg_segment_remove();
  *      - a registration whose handle it cannot publish;
  *      - all registrations that are left, in asymreg_close().
- *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
+ *   3. In each asymreg_export() it calls `address` for the bytes with which peers connect to this
  *      process. The bootstrap blob carries them.
  *   4. In asymreg_import() it calls `connect` with the bytes of the peer's `address`, which makes
  *      an *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*.
@@ -65,8 +65,8 @@
  *
  *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its copy of
  *     the peer's table, and retries once, unless the user's call has returned.
- *   - ASYMREG_EFAULT: registered, but no memory is there.
- *   - ASYMREG_EACCES: the hardware or the kernel refuses.
+ *   - ASYMREG_EFAULT: the address is registered, but no memory is there.
+ *   - ASYMREG_EACCES: the hardware or the kernel refuses the access.
  *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
  *     this code too, and no later call may wait for that peer. The death of a peer must show within
  *     one second in a pending operation, a `flush` or `peer_alive`.
