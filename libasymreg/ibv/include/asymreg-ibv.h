@@ -95,8 +95,8 @@ struct asymreg_ibv_opts {
  *              ops->destroy
  * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
- *         (also: RLIMIT_MEMLOCK; the transport pins 1.6 MiB, and the driver its queues); another
- *         -errno, of the adapter's driver or of the thread
+ *         (also if RLIMIT_MEMLOCK is too low: the transport pins 1.6 MiB, and the driver its
+ *         queues); another -errno, of the adapter's driver or of the thread
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */

@@ -161,8 +161,8 @@ struct asymreg_opts {
     /** most segments at a time, up to ASYMREG_MAX_SEGMENTS; 0: max_regions + 1, but at most 65,536
      */
     uint32_t max_segments;
-    /** records of the table's log of changes, from which peers refresh their copies: a power of two
-     * from 16 to 1,048,576; 0: 4096 */
+    /** number of records in the table's log of changes, from which peers refresh their copies: a
+     * power of two from 16 to 1,048,576; 0: 4096 */
     uint32_t ring;
     /** transport of the context; NULL: asymreg_local_create(). asymreg_open() takes it over, and
      * destroys it if the call fails. The transport remains yours only if the call refuses `size`
@@ -315,9 +315,10 @@ struct asymreg_register_opts {
  *     descriptor
  *   - another error of the transport
  *
- * Cost: below a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache misses),
- * and the transport's registration if the region needs one. In shared memory each segment, and each
- * region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer that uses it.
+ * Cost: less than a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache
+ * misses), plus the transport's registration if the region needs one. In shared memory each
+ * segment, and each region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer
+ * that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
@@ -401,8 +402,8 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: `id` is ASYMREG_ANY, and nothing is registered there
- *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names. Of an
- *     operation in pieces ("Guarantees", above) also: a later piece was refused
+ *   - ASYMREG_ERANGE: the access runs past the region, or begins outside the region that `id`
+ *     names. Of an operation in pieces ("Guarantees", above) also: a later piece was refused
  *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
  *     had a region there, and the newest table has none
  *   - ASYMREG_EACCES: the region or its file does not permit it; nothing was copied
@@ -483,11 +484,11 @@ struct asymreg_req {
  * @param id      registration meant, or ASYMREG_ANY
  * @param src     bytes to copy
  * @param bytes   how many
- * @param req     NULL: asymreg_flush() completes the operation, and reports a late error;
- *                otherwise asymreg_req_test() or asymreg_req_wait() does
+ * @param req     NULL: asymreg_flush() completes the operation, and reports an error that occurs
+ *                after this call. Otherwise asymreg_req_test() or asymreg_req_wait() does
  * @return see above. After a failure `req` has the error, which asymreg_req_wait() explains
  *
- * The library splits an operation that is longer than the transport's longest (libasymreg-ucx: 128
+ * The library splits an operation that is longer than the transport permits (libasymreg-ucx: 128
  * KiB). With a request, only the last piece is in flight when the call returns.
  */
 ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
@@ -546,10 +547,10 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
  * @return
  *   - 0
  *   - ASYMREG_EPEER; ASYMREG_ENOPEER
- *   - the first late error of an operation begun with _nb and without a request. After
- *     ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of the peer's
- *     table. If several workers use a peer, the first that flushes gets the late error of any of
- *     them
+ *   - the first error of an operation that was begun with _nb and without a request, and failed
+ *     later. After ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of
+ *     the peer's table. If several workers use a peer, the first that flushes gets such an error of
+ *     any of them
  *   - an error of the transport; or, at the worker's first use of the peer, of asymreg_put()
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
@@ -565,8 +566,8 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or as asymreg_flush()
  *
  * Where the transport keeps the order by itself (ASYMREG_CAP_DIRECT: shared memory and CMA;
- * ASYMREG_CAP_ORDERED: libasymreg-ibv), the call completes nothing, and so reports no late error.
- * Elsewhere it is a flush.
+ * ASYMREG_CAP_ORDERED: libasymreg-ibv), the call completes nothing, and so reports no error of an
+ * operation begun before. Elsewhere it is a flush.
  */
 ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
 
@@ -684,8 +685,8 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of own operations completed and of peers' operations executed; or an error of the
- *         transport
+ * @return number of operations: this context's that completed, and peers' that were executed here;
+ *         or an error of the transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
@@ -758,20 +759,20 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *     its own registration of the memory
  *
  * When the call returns 0, no operation of a peer on the region is in flight, and later ones are
- * refused. What each transport guarantees:
- *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. The call waits for operations
- *     that read the table before it changed. A peer that dies during the call does not block it.
- *     Peers are trusted: each can write to the memory in which all of them publish their
+ * refused. The transports differ:
+ *   - Shared memory and CMA: the call works in a context with ASYMREG_DRAIN. It waits for
+ *     operations that read the table before it changed. A peer that dies during the call does not
+ *     block it. Peers are trusted: each can write to the memory in which all of them publish their
  *     operations.
- *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): full, for a region with a registration of its
- *     own: the adapter ends operations in flight and refuses later ones, without waiting for a
- *     peer. In a segment, while others share the registration, and for ASYMREG_ANY:
- *     ASYMREG_ENOTSUP.
+ *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): the call works for a region with a
+ *     registration of its own. The adapter ends operations in flight and refuses later ones,
+ *     without waiting for a peer. In a segment, while others share the registration, and for
+ *     ASYMREG_ANY: ASYMREG_ENOTSUP.
  *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
- *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): full, for any region and for
- *     ASYMREG_ANY, without waiting for a peer: the target checks each operation before it executes
- *     it. The call waits only for an operation that this process is executing. The check does not
- *     compare `id`: see "Which table is used".
+ *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): the call works for any region and
+ *     for ASYMREG_ANY. The target checks each operation before it executes it, so the call waits
+ *     for no peer, only for an operation that this process is executing. The check does not compare
+ *     `id`: see "Which table is used".
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
  * Cost over shared memory and CMA: a system call, a read of what each worker of a peer publishes,
@@ -880,7 +881,8 @@ ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
  * @param context  the context
  * @param sock     the other end
  * @return number of new descriptors (a duplicate is closed); or ASYMREG_ENOTSUP, ASYMREG_EBLOB (the
- *         peer sent something else, or closed the socket) or -errno: those received before are kept
+ *         peer sent something else, or closed the socket) or -errno. After an error the descriptors
+ *         received before are kept
  */
 ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
 /** @} */

@@ -49,8 +49,8 @@
  * If `op` is NULL, the operation is *implicit*. The transport keeps the first error of each
  * endpoint, and the next `flush` of that endpoint returns it once.
  *
- * Source and destination buffers stay valid until the operation completes; those of an implicit one
- * until a `flush` has returned 0 or an error.
+ * The caller keeps source and destination buffers valid until the operation completes; those of an
+ * implicit one, until a `flush` has returned 0 or an error.
  *
  * A full queue is not an error: progress inside the call until the queue has room, or return
  * -EAGAIN. After -EAGAIN the core calls `progress` and tries again, until the operation begins or
@@ -122,7 +122,7 @@ extern "C" {
 #define ASYMREG_CAP_REVOKE (1u << 4)
 /** one registration (address 0, length 2^64-1) serves all private memory, also its last byte */
 #define ASYMREG_CAP_WHOLE_SPACE (1u << 5)
-/** `map` can map a peer's table: then this side sees a change of it without a call */
+/** `map` can map a peer's table: then this side sees a change of the table without a call */
 #define ASYMREG_CAP_MAP (1u << 6)
 /** can register memory by descriptor and offset: see asymreg_mem_desc.fd */
 #define ASYMREG_CAP_FD (1u << 7)
@@ -198,8 +198,8 @@ struct asymreg_mem_desc {
     uint64_t bytes;
     uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
-    /** file descriptor of the file that the memory is a mapping of, or -1. It may be closed after
-     * the call: a transport that needs it later duplicates it */
+    /** descriptor of the file that is mapped there, or -1. The caller may close it after the call:
+     * a transport that needs it later duplicates it */
     int32_t fd;
     /** ASYMREG_KIND_*, never one that `kinds` lacks. With ASYMREG_KIND_DMABUF `fd` is the
      * dma-buf */
@@ -355,8 +355,8 @@ struct asymreg_transport_ops {
                uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op);
     /**
-     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. When it is
-     * complete, the bytes are in `dst`.
+     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. When the
+     * operation is complete, the bytes are in `dst`.
      */
     int (*get)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
@@ -364,10 +364,10 @@ struct asymreg_transport_ops {
     /**
      * Required with ASYMREG_CAP_AMO. Executes one atomic (ASYMREG_AMO_*) on `bytes` (4 or 8) at
      * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
-     * `result` (NULL: not wanted) is filled when the operation is complete, and stays valid as an
-     * operation's buffer does. The operation is atomic towards every other `amo` of this transport
-     * on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's own atomic
-     * instructions too.
+     * `result` (NULL: not wanted) is filled when the operation is complete; its memory stays valid
+     * as long as a buffer of an operation. The operation is atomic towards every other `amo` of
+     * this transport on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's
+     * own atomic instructions too.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
@@ -383,7 +383,7 @@ struct asymreg_transport_ops {
      * Required. Makes progress on pending operations, without waiting. Returns the number of
      * operations that completed, and of peers' operations that it executed here; or an error of the
      * transport as a whole. Before it returns an error, it ends every pending operation with that
-     * error: the core waits until an operation or a flush ends.
+     * error, since the core waits until an operation or a flush ends.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
@@ -422,8 +422,8 @@ struct asymreg_local_opts {
  * /proc/PID/fd), or receive it by asymreg_fds_recv().
  */
 #define ASYMREG_LOCAL_SHM 1u
-/** CMA: process_vm_readv and process_vm_writev. It reaches any memory, with one system call an
- * operation, or one for each GiB of a longer one. */
+/** CMA: process_vm_readv and process_vm_writev. It reaches any memory, with one system call for
+ * each operation, or for each GiB of a longer operation. */
 #define ASYMREG_LOCAL_CMA 2u
 /**
  * Trust peers that register a file with ASYMREG_TRUSTED: access the file by loads and stores. An

@@ -127,10 +127,10 @@ struct asymreg_ucx_opts {
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
  *              ops->destroy
  * @param err   detail on failure, or NULL
- * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
- *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
- *         (any other error of UCX); -EPERM (see "fork()" above); or another -errno (/proc cannot be
- *         read; no descriptor or thread for ASYMREG_UCX_THREAD)
+ * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (UCX's
+ *         address is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES);
+ *         -EIO (any other error of UCX); -EPERM (see "fork()" above); or another -errno (/proc
+ *         cannot be read; no descriptor or thread for ASYMREG_UCX_THREAD)
  *
  * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
  * configuration from the environment.
