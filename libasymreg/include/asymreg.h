@@ -14,8 +14,8 @@
  *     each thread, and puts, gets and updates memory by its address in the process that registered
  *     it.
  *   - A context publishes a table of its regions, and the library keeps a copy of each peer's
- *     table. For each operation it finds the region in the copy, and refuses an access that does
- *     not fit the region.
+ *     table. For each operation the library finds the region in the copy, and refuses an access
+ *     that does not fit the region.
  *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the peer takes no
  *     part in operations. Over UCX it may have to: see asymreg-ucx.h. This library starts no
  *     thread; the transports over UCX and verbs may.

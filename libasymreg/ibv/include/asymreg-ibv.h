@@ -16,16 +16,16 @@
  * requests that arrive as datagrams (UD) on the same adapter; no other network is used.
  * asymreg_import() does not wait for the connection; the first operations do.
  *
- * A refused operation breaks a reliable connection. Then the transport reconnects, and sends the
- * operations queued behind the refused one again, in order; the adapter had not begun them. If an
- * operation fails on this side, as its buffer is gone, the adapter may have begun those behind it:
- * they end with ASYMREG_ETRANSPORT.
+ * A refused operation breaks a reliable connection. Then the transport reconnects, and repeats in
+ * order the operations queued behind the refused one, which the adapter had not begun. If an
+ * operation fails on this side because its buffer is gone, the adapter may have begun the
+ * operations behind it: those end with ASYMREG_ETRANSPORT.
  *
  * **Death.** This side's adapter repeats an operation for a quarter to a half of
- * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer, or a connection is not made
- * within timeout_ms, the peer is dead (ASYMREG_EPEER). If nothing else is in flight, the transport
- * probes with an empty write. A stopped process is not dead, since its adapter answers; but it
- * cannot accept new connections.
+ * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer, the peer is dead
+ * (ASYMREG_EPEER); likewise if a connection is not made within timeout_ms. If nothing else is in
+ * flight, the transport probes with an empty write. A stopped process is not dead, since its
+ * adapter answers; but it cannot accept new connections.
  *
  * **Limits.**
  *
@@ -95,8 +95,8 @@ struct asymreg_ibv_opts {
  *              ops->destroy
  * @param err   detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
- *         (also: RLIMIT_MEMLOCK; the transport pins 1.6 MiB, and the driver its queues); another
- *         -errno, of the adapter's driver or of the thread
+ *         (also if RLIMIT_MEMLOCK is too low: the transport pins 1.6 MiB, and the driver its
+ *         queues); another -errno, of the adapter's driver or of the thread
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */

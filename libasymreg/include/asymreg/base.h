@@ -42,13 +42,13 @@ extern "C" {
 /** no registered region has the address, according to the peer's newest table;
  * asymreg_segment_remove(): no segment begins there */
 #define ASYMREG_ENOREGION (-25001)
-/** the access begins inside a region and runs past its end, or is outside the region that is
- * named */
+/** the access begins inside a region and runs past its end, or is outside the region that the
+ * identifier names */
 #define ASYMREG_ERANGE (-25002)
 /** the registration that the identifier names has ended (its slot of the table may hold another one
- * now); or, with ASYMREG_ANY, this side's copy of the peer's table had a region at the address, and
- * the newest table has none; or an operation begun with _nb was refused, as the copy was old: begin
- * it again. libasymreg-ibv has more causes: see asymreg-ibv.h */
+ * now). With ASYMREG_ANY: this side's copy of the peer's table had a region at the address, and the
+ * newest table has none. Of an operation begun with _nb also: the copy was old; begin the operation
+ * again. libasymreg-ibv has more causes: see asymreg-ibv.h */
 #define ASYMREG_ESTALE (-25003)
 /** the region, its segment or its file does not permit this access */
 #define ASYMREG_EACCES    (-25004)
@@ -123,7 +123,7 @@ struct asymreg_region {
 /** Where a context's memory comes from. Both functions must be set (else -EINVAL), and must be
  * MT-Safe. The allocator must outlive every object that was made with it. */
 struct asymreg_allocator {
-    /** allocates if ptr is NULL; aligned as malloc() aligns; NULL: no memory */
+    /** allocates if ptr is NULL. The result is aligned as that of malloc(); NULL: no memory */
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
     void (*free)(void *ctx, void *ptr); /**< never of NULL */
     void *ctx;                          /**< first argument of both */

@@ -8,8 +8,8 @@
  * Permissions are checked in each operation, also through a handle.
  *
  *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
- *     through the handle is inlined: a check, a load or store, and a second check. Of a handle of 4
- *     GiB or more this is so for the first 4 GiB - 1 bytes. asymreg_bound_ptr() returns the memory
+ *     through the handle is inlined: a check, a load or store, and a second check. In a handle of 4
+ *     GiB or more, this holds for the first 4 GiB - 1 bytes. asymreg_bound_ptr() returns the memory
  *     itself, as shmem_ptr() and MPI_Win_shared_query() do.
  *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) it is an
  *     operation by address and identifier.
@@ -29,7 +29,7 @@
  * registered again.
  *
  * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows its loads.
- * The second check of a put may precede its stores, as other processors see them: a put that
+ * The second check of a put may precede the put's stores, as other processors see them: a put that
  * returns 0 may still write memory that is unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped, and operations on it may still return 0.
@@ -44,8 +44,8 @@
  * each handle 16 operations before its use, a put takes as long as a store through
  * asymreg_bound_ptr(): 2.4 to 4.3 times as long as a plain store.
  *
- * A handle has 32 bytes on a 64-bit machine: align arrays of handles to that (aligned_alloc()), and
- * best put them in huge pages.
+ * A handle has 32 bytes on a 64-bit machine. Align arrays of handles to 32 bytes (aligned_alloc()),
+ * and best put them in huge pages.
  *
  * Threads: a handle belongs to its worker's thread. asymreg_bind() allocates at the first use of a
  * peer or a segment, and when a worker has more handles of a peer than before. An operation
@@ -95,8 +95,8 @@ struct asymreg_bound {
  * @return 0; -EINVAL; ASYMREG_EFULL (the worker has 2^28 handles of the peer); or an error of
  *         asymreg_put() except ASYMREG_EACCES
  *
- * Cost: one lookup, and a segment's mapping at its first use. asymreg_forget() of the peer returns
- * ASYMREG_EBUSY until asymreg_unbind().
+ * Cost: one lookup, and the mapping of a segment at its first use. asymreg_forget() of the peer
+ * returns ASYMREG_EBUSY until asymreg_unbind().
  */
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                              asymreg_id id, size_t bytes, struct asymreg_bound *bound);

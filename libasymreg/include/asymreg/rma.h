@@ -25,38 +25,42 @@
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
  *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** An operation looks its region up in this side's copy of the peer's
- * table. If the transport maps the table, the operation first reads one cache line of it, which
- * shows any change, and refreshes the copy after a change. Otherwise it uses the copy as it is, and
- * refreshes it once if the copy does not permit the access, or if the transport reports a stale
- * handle. In these cases the transport need not report a stale handle, so an operation with an old
- * copy may access addresses of a region that has been unregistered:
+ * **Which table is used.** An operation looks up its region in this side's copy of the peer's
+ * table. If the transport maps the peer's table, the operation first reads one cache line of that
+ * table, which shows any change. After a change it refreshes the copy. If the transport does not
+ * map the table, the operation uses the copy as it is. It refreshes the copy once, if the copy does
+ * not permit the access or if the transport reports a stale handle.
+ *
+ * A copy that is used as it is may be old. An operation may then access addresses of a region that
+ * has been unregistered, if the transport does not report the stale handle. The transport need not
+ * report it in these cases:
  *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
  *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
  *   - over libasymreg-ibv, if the registration outlives the region, because the region lies in a
  *     segment that the user made, or other regions share its registration;
  *   - over libasymreg-ucx, if another region with the same registration has the address now.
  *
- * There, the initiator opens its context with ASYMREG_FRESH, or calls asymreg_refresh() before the
- * operation. After a refresh that succeeds, the operation refuses a region that was unregistered
- * before the refresh. With ASYMREG_FRESH the operation fails if the refresh fails.
+ * In these cases, open the initiator's context with ASYMREG_FRESH, or let the initiator call
+ * asymreg_refresh() before the operation. After a refresh that succeeds, the operation refuses a
+ * region that was unregistered before the refresh. With ASYMREG_FRESH the operation fails if the
+ * refresh fails.
  *
  * **Guarantees.** An operation checks its access against the region, and then accesses that region
  * only. If the check fails, the operation writes nothing. After the check two things can happen:
  *   -# The owner unregisters the region before the access. Then the operation accesses the memory
- *      that is at that address now, or fails with ASYMREG_EFAULT. Except in the last two cases
- *      above, asymreg_unregister_drain() or a transport with ASYMREG_CAP_REVOKE rules this out.
- *      Otherwise unregister, notify the peers, and wait for their answer before you reuse the
- *      memory.
+ *      that is at that address now, or fails with ASYMREG_EFAULT. asymreg_unregister_drain() or a
+ *      transport with ASYMREG_CAP_REVOKE rules this out, except in the last two cases of the list
+ *      above. Where nothing rules it out, unregister, notify the peers, and wait for their answer
+ *      before you reuse the memory.
  *   -# The operation fails in the middle, and may have copied a part. Its error is then
  *      ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE, or one of the transport or of a refresh.
  *      ASYMREG_ERANGE can come from the middle only with ASYMREG_SPLIT, or if the operation is
  *      longer than the transport's max_op_bytes.
  *
  * **A peer that dies.** Within a second, operations in flight to it end with ASYMREG_EPEER, and new
- * ones return that. Over verbs asymreg_ibv_opts.timeout_ms sets the limit; over UCX there are
- * exceptions (asymreg-ucx.h), and for bound handles too (bound.h). A peer that is stopped (SIGSTOP)
- * delays no operation over shared memory, CMA, or an established connection of verbs.
+ * ones return that. Over verbs the limit is asymreg_ibv_opts.timeout_ms instead of a second. There
+ * are exceptions over UCX (asymreg-ucx.h) and for bound handles (bound.h). A peer that is stopped
+ * (SIGSTOP) delays no operation over shared memory, CMA, or an established connection of verbs.
  *
  * **fork().** The published table is in memory that parent and child share. So a child must not use
  * its parent's context; it opens its own. In a child, calls that would change the parent's context
@@ -66,22 +70,23 @@
  *
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
  * the system call that copies, and so never accesses the new program. Memory that peers have mapped
- * outlives the old program, and is not part of the new one unless that maps the same file. For
- * mapped memory, a peer that may trace the process checks for exec() in its operations and flushes,
- * at most every 20 ms: see asymreg_local_create().
+ * outlives the old program; it is part of the new program only if that maps the same file. A peer
+ * that may trace the process checks for exec() in its operations on mapped memory and in its
+ * flushes, at most every 20 ms: see asymreg_local_create().
  *
  * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
  * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
  * microsecond or more, a key in every peer that uses it, and one of max_segments. Coalescing lets
- * regions share a registration. With asymreg_opts.coalesce_bytes set to C, the library registers a
- * region outside all segments together with the memory mapped around it in the same aligned C bytes
- * (a multiple of C if the region crosses such a boundary). Later regions in that range share the
- * registration; it ends with the last of them.
+ * regions share a registration. asymreg_opts.coalesce_bytes, here C, turns it on. The library then
+ * registers a region outside all segments together with the memory mapped around it in the same
+ * block of C bytes. A block begins at a multiple of C; if the region crosses blocks, they count as
+ * one. Later regions in that range share the registration, which ends with the last of them.
  *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
  *   - The registration has the permissions of the region that it was made for and, where the memory
- *     has them, of earlier shared registrations that it replaces. A region that needs more gets a
- *     new registration, which later regions share. Earlier regions keep theirs.
+ *     has them, of earlier shared registrations that it replaces. A region that needs more
+ *     permissions gets a new registration, which later regions share. Earlier regions keep the old
+ *     one.
  *   - If the transport refuses the larger range, the library registers the region alone.
  *   - Coalescing has three costs: C bytes may be pinned for a region of a few bytes; each new
  *     registration reads /proc/self/maps (some microseconds, more with many mappings); and only the
@@ -156,15 +161,15 @@ struct asymreg_opts {
     /** most segments at a time, up to ASYMREG_MAX_SEGMENTS; 0: max_regions + 1, but at most 65,536
      */
     uint32_t max_segments;
-    /** records of the table's log of changes, from which peers refresh their copies: a power of two
-     * from 16 to 1,048,576; 0: 4096 */
+    /** number of records in the table's log of changes, from which peers refresh their copies: a
+     * power of two from 16 to 1,048,576; 0: 4096 */
     uint32_t ring;
     /** transport of the context; NULL: asymreg_local_create(). asymreg_open() takes it over, and
-     * destroys it if the call fails. Only if `size` is not one that this release accepts (below
-     * sizeof(struct asymreg_opts) or above 4,096) does the transport remain yours */
+     * destroys it if the call fails. The transport remains yours only if the call refuses `size`
+     * (below sizeof(struct asymreg_opts) or above 4,096) */
     struct asymreg_transport *transport;
-    /** 0: no coalescing; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see
-     * "Coalescing" above */
+    /** 0: no coalescing; a power of two, raised to the page size if it is less; or
+     * ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
     uint64_t coalesce_bytes;
     /** NULL: libc's. The published table, copies of peers' tables, and nodes of search trees are
      * always in mapped pages */
@@ -210,8 +215,8 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct as
  * @brief Flush a worker's operations, and free the worker. NULL is allowed. In a child of the
  *        process that opened the context this is a no-op.
  *
- * The flush has no time limit. Over UCX it waits while a peer with operations in flight is stopped:
- * call asymreg_forget() of that peer first.
+ * The flush has no time limit. Over UCX it waits for a stopped peer with operations in flight. To
+ * avoid that, call asymreg_forget() of that peer first.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */
@@ -239,7 +244,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 #define ASYMREG_ALONE 4u
 /**
  * asymreg_register_opts.flags: the memory was unmapped, remapped or dropped while a region near it
- * was registered: do not share an earlier automatic registration. See "Coalescing".
+ * was registered: do not share a registration that coalescing made before. See "Coalescing".
  */
 #define ASYMREG_REMAPPED 8u
 /** asymreg_register_opts.flags: `fd` and `fd_offset` are set. */
@@ -258,12 +263,14 @@ struct asymreg_register_opts {
     /**
      * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own
      * unless it lies in a segment, which then needs the same kind. The library never loads or
-     * stores it as the target of an operation; do not use it as `src` or `dst`.
-     * ASYMREG_KIND_DMABUF needs ASYMREG_FD, and must not lie in a segment. A transport returns
-     * ASYMREG_ENOTSUP for a kind that it cannot use: shared memory and CMA for all of these,
-     * libasymreg-ibv for CUDA and ROCm, libasymreg-ucx for dma-bufs, and for CUDA or ROCm if UCX
-     * reports no support for it in this process. Untested: the code compiles against UCX's and
-     * libibverbs' headers, but was never run on a device
+     * stores memory of a device: such memory may be the target of an operation, but not its `src`
+     * or `dst`. ASYMREG_KIND_DMABUF needs ASYMREG_FD, and must not lie in a segment.
+     *
+     * A transport returns ASYMREG_ENOTSUP for a kind that it cannot use. Shared memory and CMA can
+     * use none of these kinds. libasymreg-ibv cannot use CUDA and ROCm. libasymreg-ucx cannot use
+     * dma-bufs, and can use CUDA or ROCm only if UCX reports support for it in this process.
+     * Untested: the code compiles against UCX's and libibverbs' headers, but was never run on a
+     * device
      */
     uint32_t kind;
     /** with ASYMREG_FD: the file, memfd or /dev/shm object of which the memory is a MAP_SHARED
@@ -294,12 +301,13 @@ struct asymreg_register_opts {
  * @param id       names this registration; may be NULL; untouched with ASYMREG_SEGMENT
  * @param err      detail on failure, or NULL
  * @return 0; or one of these, and nothing is registered:
- *   - -EINVAL: no bytes, NULL, no permission, unknown bits or kind, flags (or a kind and
- *     ASYMREG_FD) that exclude each other, or members that are set without their flag
+ *   - -EINVAL: no bytes, NULL, no permission, unknown bits or kind; flags that exclude each other;
+ *     members that are set without their flag; a dma-buf without ASYMREG_FD, or CUDA or ROCm memory
+ *     with it
  *   - -EPERM: in a child
  *   - -EBADF; ASYMREG_EOVERFLOW; -ENOMEM
- *   - ASYMREG_EOVERLAP: the memory overlaps a region. Or it overlaps a segment, and the call has
- *     ASYMREG_SEGMENT or ASYMREG_FD, or the memory begins before the segment
+ *   - ASYMREG_EOVERLAP: the memory overlaps a region. Or it overlaps a segment, and either the call
+ *     has ASYMREG_SEGMENT or ASYMREG_FD, or the memory begins before the segment
  *   - ASYMREG_EFULL: max_regions or max_segments is reached, or a registration has 2^32 users
  *   - ASYMREG_EACCES: `prot` has more than the segment or `fd` permits
  *   - ASYMREG_ERANGE: the memory begins in a segment and runs past the segment's end
@@ -307,9 +315,10 @@ struct asymreg_register_opts {
  *     descriptor
  *   - another error of the transport
  *
- * Cost: below a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache misses),
- * and the transport's registration if the region needs one. In shared memory each segment, and each
- * region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer that uses it.
+ * Cost: less than a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache
+ * misses), plus the transport's registration if the region needs one. In shared memory each
+ * segment, and each region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer
+ * that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
@@ -321,11 +330,12 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @param id       from asymreg_register()
  * @return 0; or -EINVAL, -EPERM (in a child), ASYMREG_ESTALE, -ENOMEM: nothing was changed
  *
- * If the transport maps the table, or reports the stale handle (see "Which table is used" at the
- * head of this file), operations that peers begin after the return are refused. Otherwise they are
+ * An operation that a peer begins after the return is refused if the transport maps the table, or
+ * reports the stale handle (see "Which table is used" at the head of this file). Otherwise it is
  * refused once the peer has refreshed its copy. For operations in flight see "Guarantees" there.
- * The call does not access the memory itself. If an operation of this context has the memory as its
- * buffer, complete it first: over libasymreg-ibv it may end with ASYMREG_EFAULT.
+ * The call does not access the memory itself. If an operation of this context uses the memory as
+ * its buffer, complete that operation first: over libasymreg-ibv it may otherwise end with
+ * ASYMREG_EFAULT.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -355,12 +365,16 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param blob     the bytes that asymreg_export() of that context wrote
  * @param bytes    its length
  * @param err      detail on failure, or NULL
- * @return 0; or one of these, and nothing is imported: -EINVAL; -EEXIST (the number is in use);
- *         -EPERM (in a child); ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer
- *         uses another transport; or the peer has ASYMREG_DRAIN, and this process cannot map the
- *         memory in which it would publish its operations); ASYMREG_EPEER (the peer has gone
- *         already); ASYMREG_ETABLE or ASYMREG_EBUSY (its table is damaged, or changes too fast);
- *         -ENOMEM; or an error of the transport
+ * @return 0; or one of these, and nothing is imported:
+ *   - -EINVAL; -EEXIST (the number is in use); -EPERM (in a child); -ENOMEM
+ *   - ASYMREG_EBLOB; ASYMREG_EVERSION
+ *   - ASYMREG_EUNREACH: the transport cannot reach the peer; or the peer uses another transport; or
+ *     the peer has ASYMREG_DRAIN, and this process cannot map the memory in which it would publish
+ *     its operations
+ *   - ASYMREG_EPEER: the peer has gone already
+ *   - ASYMREG_ETABLE: the peer's table is damaged
+ *   - ASYMREG_EBUSY: the peer's table changes too fast
+ *   - another error of the transport
  *
  * The call maps the peer's table if the transport can. It reads and checks the table's header if
  * the table is mapped, or if the transport stays on one node. The first operation reads the rest.
@@ -388,8 +402,8 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: `id` is ASYMREG_ANY, and nothing is registered there
- *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names. Of an
- *     operation in pieces ("Guarantees", above) also: a later piece was refused
+ *   - ASYMREG_ERANGE: the access runs past the region, or begins outside the region that `id`
+ *     names. Of an operation in pieces ("Guarantees", above) also: a later piece was refused
  *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
  *     had a region there, and the newest table has none
  *   - ASYMREG_EACCES: the region or its file does not permit it; nothing was copied
@@ -423,11 +437,12 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @param bytes   how many
  * @return see above
  *
- * Cost: one lookup and one put of the transport for each piece: at most 128 KiB over libasymreg-ucx
- * and 64 KiB over libasymreg-ibv, and with ASYMREG_SPLIT at most a region. Over shared memory and
- * CMA, once this worker has used the segment, the call allocates nothing and takes no lock, unless
- * it refreshes the copy of the peer's table. Over UCX and verbs it takes a lock. If libasymreg-ucx
- * sends a put of more than 64 bytes as a message, the call allocates a copy of the bytes.
+ * Cost: one lookup and one put of the transport for each piece. A piece is at most 128 KiB over
+ * libasymreg-ucx and 64 KiB over libasymreg-ibv, and with ASYMREG_SPLIT it lies in one region. Over
+ * shared memory and CMA, once this worker has used the segment, the call allocates nothing and
+ * takes no lock, unless it refreshes the copy of the peer's table. Over UCX and verbs it takes a
+ * lock. If libasymreg-ucx sends a put of more than 64 bytes as a message, the call allocates a copy
+ * of the bytes.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -469,11 +484,11 @@ struct asymreg_req {
  * @param id      registration meant, or ASYMREG_ANY
  * @param src     bytes to copy
  * @param bytes   how many
- * @param req     NULL: asymreg_flush() completes the operation, and reports a late error;
- *                otherwise asymreg_req_test() or asymreg_req_wait() does
+ * @param req     NULL: asymreg_flush() completes the operation, and reports an error that occurs
+ *                after this call. Otherwise asymreg_req_test() or asymreg_req_wait() does
  * @return see above. After a failure `req` has the error, which asymreg_req_wait() explains
  *
- * The library splits an operation that is longer than the transport's longest (libasymreg-ucx: 128
+ * The library splits an operation that is longer than the transport permits (libasymreg-ucx: 128
  * KiB). With a request, only the last piece is in flight when the call returns.
  */
 ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
@@ -498,8 +513,8 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @brief Report whether a request is complete. Progresses operations, and does not wait for them.
  * @param worker  the worker that began it
  * @param req     the request
- * @param err     on failure the operation: put or get, peer, address, length, and the reason as
- *                from asymreg_resolve(); or NULL
+ * @param err     on failure names the operation (put or get, peer, address, length), and gives the
+ *                reason as asymreg_resolve() does; or NULL
  * @return
  *   - 0: complete: the buffer is the caller's again, and `dst` is filled
  *   - ASYMREG_PENDING
@@ -529,11 +544,14 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
  * @brief Wait until all operations that the worker has begun on a peer are complete there.
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
- * @return 0; ASYMREG_EPEER; ASYMREG_ENOPEER; the first late error of an operation begun with _nb
- *         and without a request; an error of the transport; or, at the worker's first use of the
- *         peer, as asymreg_put(). After ASYMREG_ESTALE, repeat the operation: the call has
- *         refreshed this side's copy of the peer's table. If several workers use a peer, the first
- *         that flushes gets the late error of any of them
+ * @return
+ *   - 0
+ *   - ASYMREG_EPEER; ASYMREG_ENOPEER
+ *   - the first error of an operation that was begun with _nb and without a request, and failed
+ *     later. After ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of
+ *     the peer's table. If several workers use a peer, the first that flushes gets such an error of
+ *     any of them
+ *   - an error of the transport; or, at the worker's first use of the peer, of asymreg_put()
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
  * later store or message of this thread also sees the data.
@@ -547,9 +565,9 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @param pe      the peer; or ASYMREG_ALL_PEERS: orders the operations on each peer by itself
  * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or as asymreg_flush()
  *
- * Where the transport keeps the order by itself, the call completes nothing, and so reports no late
- * error (ASYMREG_CAP_DIRECT: shared memory and CMA; ASYMREG_CAP_ORDERED: libasymreg-ibv). Elsewhere
- * it is a flush.
+ * Where the transport keeps the order by itself (ASYMREG_CAP_DIRECT: shared memory and CMA;
+ * ASYMREG_CAP_ORDERED: libasymreg-ibv), the call completes nothing, and so reports no error of an
+ * operation begun before. Elsewhere it is a flush.
  */
 ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
 
@@ -579,9 +597,8 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
     /** registration meant, or ASYMREG_ANY. The region must permit ASYMREG_ATOMIC. Where there are
-     * no atomics, ASYMREG_AMO_SET becomes a put: then over CMA, or in a file that could be
-     * shortened, the region must permit ASYMREG_WRITE too, and over a transport without any atomics
-     * only ASYMREG_WRITE */
+     * no atomics, ASYMREG_AMO_SET becomes a put, which needs ASYMREG_WRITE: over CMA, or in a file
+     * that could be shortened, in addition; over a transport without any atomics, instead */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
@@ -627,12 +644,12 @@ ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, u
  * @param bytes       4 or 8
  * @param compare     ASYMREG_CMP_*: how the memory must compare with `value`
  * @param value       right-hand side of the comparison
- * @param timeout_ms  milliseconds; 0: do not wait; ASYMREG_FOREVER: no limit. The call does not
- *                    notice that the peer that should write has died; only an operation on that
- *                    peer reports its death
+ * @param timeout_ms  milliseconds; 0: do not wait; ASYMREG_FOREVER: no limit. If the peer that
+ *                    should write dies, this call does not notice; an operation on that peer does
  * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
  *
- * When it returns 0, data that were put before the signal have arrived.
+ * When it returns 0 because of a signal of asymreg_put_signal(), the data put before the signal
+ * have arrived.
  */
 ASYMREG_API int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
                                    uint32_t compare, uint64_t value, uint32_t timeout_ms);
@@ -658,9 +675,9 @@ struct asymreg_transfer {
  * It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  *
  * Cost: over shared memory and CMA, and without ASYMREG_DRAIN, 32 searches advance together, so
- * that their cache misses overlap. In shared memory this takes 0.37 times the time of asymreg_put()
- * for each with a million regions, 0.74 times with 100,000, and 1.3 times with 1,000 or fewer,
- * where searches do not miss the cache (bench_asym_bound).
+ * that their cache misses overlap. In shared memory, compared with one asymreg_put() for each
+ * transfer, this takes 0.37 times as long with a million regions, 0.74 times with 100,000, and 1.3
+ * times with 1,000 or fewer, where searches do not miss the cache (bench_asym_bound).
  */
 ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
                                  const struct asymreg_transfer *transfers, size_t n, size_t *done);
@@ -668,8 +685,8 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of own operations completed and of peers' operations executed; or an error of the
- *         transport
+ * @return number of operations: this context's that completed, and peers' that were executed here;
+ *         or an error of the transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
@@ -685,10 +702,9 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param region  receives the region; or NULL
  * @param err     on failure: the range, the bounds and permissions of the region there, and the
  *                reason; or NULL
- * @return the result that an operation in one region there would have (ASYMREG_SPLIT has no
- *         effect). Over shared memory and CMA and with `need`, ASYMREG_EFAULT if the first or last
- *         byte is not mapped or, over CMA, not writable. Over other transports only the operation
- *         itself reports this
+ * @return the result that an operation there would have without ASYMREG_SPLIT. With `need`, over
+ *         shared memory and CMA: ASYMREG_EFAULT if the first or last byte is not mapped or, over
+ *         CMA, not writable. Over other transports only the operation itself reports this
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
  * `need`, the built-in transport may read two bytes of the memory and the peer's /proc/PID/maps.
@@ -708,9 +724,9 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * After an error each region in the copy is as it was at some earlier moment, until a refresh
  * succeeds.
  *
- * Cost: if nothing has changed, one read (1.4 µs with CMA; of memory if the table is mapped), and a
- * check that the peer is alive. If the log of changes reaches back to the last refresh: that read,
- * and two more for up to 1,024 changes. Otherwise the call reads a generation for each leaf (128
+ * Cost: if nothing has changed, one read, by CMA (1.4 µs) or of mapped memory, and a check that the
+ * peer is alive. After changes, if the log of changes reaches back to the last refresh: two more
+ * reads for up to 1,024 changes. If it does not, the call reads a generation for each leaf (128
  * slots of the table), and the leaves that have changed.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
@@ -743,20 +759,20 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *     its own registration of the memory
  *
  * When the call returns 0, no operation of a peer on the region is in flight, and later ones are
- * refused. What each transport guarantees:
- *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. The call waits for operations
- *     that read the table before it changed. A peer that dies during the call does not block it.
- *     Peers are trusted: each can write to the memory in which all of them publish their
+ * refused. The transports differ:
+ *   - Shared memory and CMA: the call works in a context with ASYMREG_DRAIN. It waits for
+ *     operations that read the table before it changed. A peer that dies during the call does not
+ *     block it. Peers are trusted: each can write to the memory in which all of them publish their
  *     operations.
- *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): full, for a region with a registration of its
- *     own: the adapter ends operations in flight and refuses later ones, without waiting for a
- *     peer. In a segment, while others share the registration, and for ASYMREG_ANY:
- *     ASYMREG_ENOTSUP.
+ *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): the call works for a region with a
+ *     registration of its own. The adapter ends operations in flight and refuses later ones,
+ *     without waiting for a peer. In a segment, while others share the registration, and for
+ *     ASYMREG_ANY: ASYMREG_ENOTSUP.
  *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
- *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): full, for any region and for
- *     ASYMREG_ANY, without waiting for a peer: the target checks each operation before it executes
- *     it. The call waits only for an operation that this process is executing. The check does not
- *     compare `id`: see "Which table is used".
+ *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): the call works for any region and
+ *     for ASYMREG_ANY. The target checks each operation before it executes it, so the call waits
+ *     for no peer, only for an operation that this process is executing. The check does not compare
+ *     `id`: see "Which table is used".
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
  * Cost over shared memory and CMA: a system call, a read of what each worker of a peer publishes,
@@ -786,11 +802,12 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  *        access it by loads and stores.
  * @param context  the context
  * @param bytes    rounded up to pages
- * @param addr     zeroed pages, until asymreg_segment_remove() or asymreg_close()
+ * @param addr     receives the address of zeroed pages, which stay until asymreg_segment_remove()
+ *                 or asymreg_close()
  * @param err      detail on failure, or NULL
  * @return 0; or one of these, and nothing is allocated: -EINVAL; -EPERM (in a child); -ENOMEM;
- *         ASYMREG_EFULL (max_segments); -EFBIG (RLIMIT_FSIZE); ASYMREG_EOVERLAP (memory that the
- *         caller unmapped at the new address is still registered); another -errno; or an error of
+ *         ASYMREG_EFULL (max_segments); -EFBIG (RLIMIT_FSIZE); ASYMREG_EOVERLAP (at the new address
+ *         the caller has unmapped memory that is still registered); another -errno; or an error of
  *         the transport
  */
 ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
@@ -858,13 +875,14 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Do so before
- *        asymreg_import() of the peer's blob, which needs the table's descriptor, and again for
- *        segments that the peer has made since. The call waits for them.
+ * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Waits for them. Call it
+ *        before asymreg_import() of the peer's blob, which needs the table's descriptor, and again
+ *        for segments that the peer has made since.
  * @param context  the context
  * @param sock     the other end
  * @return number of new descriptors (a duplicate is closed); or ASYMREG_ENOTSUP, ASYMREG_EBLOB (the
- *         peer sent something else, or closed the socket) or -errno: those received before are kept
+ *         peer sent something else, or closed the socket) or -errno. After an error the descriptors
+ *         received before are kept
  */
 ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
 /** @} */

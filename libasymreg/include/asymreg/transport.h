@@ -11,28 +11,29 @@
  *
  * How the core uses a transport, in order:
  *
- *   1. It calls `query` once: capabilities and limits.
+ *   1. It calls `query` once, for the capabilities and limits.
  *   2. It calls `mem_reg` once for the published table; once for the memory in which peers announce
  *      operations, if the context has ASYMREG_DRAIN and the transport ASYMREG_CAP_MAP; and once for
- *      each segment (a stretch of memory that many regions may share). The result is a handle:
- *      bytes that are published for peers. It calls `mem_dereg` when the last region has gone from
- *      a segment that the core made for a region; in asymreg_segment_remove() for a segment that
- *      the user made; when it cannot publish a handle; and in asymreg_close() for all that are
- *      left.
- *   3. In each asymreg_export() it calls `address`: the bytes with which peers connect to this
+ *      each segment (a stretch of memory that many regions may share). Each call makes a handle:
+ *      bytes that the core publishes for peers. The core calls `mem_dereg` for
+ *      - a segment that it made for a region, when the segment's last region has gone;
+ *      - a segment that the user made, in asymreg_segment_remove();
+ *      - a registration whose handle it cannot publish;
+ *      - all registrations that are left, in asymreg_close().
+ *   3. In each asymreg_export() it calls `address` for the bytes with which peers connect to this
  *      process. The bootstrap blob carries them.
  *   4. In asymreg_import() it calls `connect` with the bytes of the peer's `address`, which makes
  *      an *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*.
  *      It reads the table by `map` or `get`. It unpacks the handle of a segment when an operation
  *      first needs it. The core calls `rkey_release` in asymreg_forget() and asymreg_close(),
- *      before `disconnect`; and earlier if the peer has ended the segment and another one has its
- *      place in the table: then no operation uses the key any more.
+ *      before `disconnect`. It releases a segment's key earlier if the peer has ended the segment
+ *      and another one has its place in the table; by then no operation uses that key.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
  *      region and is permitted. A transport need not check again. If its hardware or kernel
  *      refuses, it reports the error: see "Errors".
- *   6. It calls `disconnect`, then `destroy`. Before it disconnects an endpoint, it releases all
- *      keys of it.
+ *   6. For each endpoint it releases all keys, and then calls `disconnect`. Last, it calls
+ *      `destroy`.
  *
  * **Completion.** An operation (put, get, amo) returns
  *
@@ -40,29 +41,32 @@
  *   - ASYMREG_PENDING (1): it is in flight
  *   - a negative code: it was not begun
  *
- * With an `op`, an operation is *explicit*. If the call returns ASYMREG_PENDING, the transport sets
- * op->status from ASYMREG_PENDING to 0 or an error when the operation completes: inside some call
- * on the transport, or in a thread of its own. The `op` is the caller's memory, and stays valid
- * until then.
+ * With an `op`, an operation is *explicit*. If the call returns ASYMREG_PENDING, op->status is
+ * ASYMREG_PENDING. When the operation completes, the transport sets op->status to 0 or an error:
+ * inside some call on the transport, or in a thread of its own. The `op` is the caller's memory,
+ * and stays valid until then.
  *
  * If `op` is NULL, the operation is *implicit*. The transport keeps the first error of each
  * endpoint, and the next `flush` of that endpoint returns it once.
  *
- * Source and destination buffers stay valid until the operation completes; those of an implicit one
- * until a `flush` has returned 0 or an error. A full queue is not an error: progress inside the
- * call until the queue has room, or return -EAGAIN. After -EAGAIN the core calls `progress` and
- * tries again, until the operation begins or `peer_alive` reports that the peer is gone.
+ * The caller keeps source and destination buffers valid until the operation completes; those of an
+ * implicit one, until a `flush` has returned 0 or an error.
+ *
+ * A full queue is not an error: progress inside the call until the queue has room, or return
+ * -EAGAIN. After -EAGAIN the core calls `progress` and tries again, until the operation begins or
+ * `peer_alive` reports that the peer is gone.
  *
  * **Ordering.** A transport need not order operations, except by `flush`. When `flush` returns 0,
  * every operation begun before it on that endpoint is complete at the target: visible to its
- * processor and to later operations of any process. Fetched values are in their place.
+ * processor and to later operations of any process. Fetched values and the bytes of gets are in the
+ * caller's memory.
  *
  * **Errors.**
  *
  *   - ASYMREG_ESTALE: the handle is invalid (revoked, deregistered). The core refreshes its copy of
  *     the peer's table, and retries once, unless the user's call has returned.
- *   - ASYMREG_EFAULT: registered, but no memory is there.
- *   - ASYMREG_EACCES: the hardware or the kernel refuses.
+ *   - ASYMREG_EFAULT: the address is registered, but no memory is there.
+ *   - ASYMREG_EACCES: the hardware or the kernel refuses the access.
  *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
  *     this code too, and no later call may wait for that peer. The death of a peer must show within
  *     one second in a pending operation, a `flush` or `peer_alive`.
@@ -113,11 +117,12 @@ extern "C" {
 #define ASYMREG_CAP_AMO (1u << 2) /**< some atomics; which ones: amo4_ops and amo8_ops */
 /** operations complete although the target does not run (SIGSTOP) or makes no call */
 #define ASYMREG_CAP_ONE_SIDED (1u << 3)
-/** after mem_dereg no operation of a peer reaches the memory: it fails, ASYMREG_ESTALE */
+/** after mem_dereg an operation of a peer fails with ASYMREG_ESTALE, and does not reach the
+ * memory */
 #define ASYMREG_CAP_REVOKE (1u << 4)
 /** one registration (address 0, length 2^64-1) serves all private memory, also its last byte */
 #define ASYMREG_CAP_WHOLE_SPACE (1u << 5)
-/** `map` can map a peer's table: then this side sees a change of it without a call */
+/** `map` can map a peer's table: then this side sees a change of the table without a call */
 #define ASYMREG_CAP_MAP (1u << 6)
 /** can register memory by descriptor and offset: see asymreg_mem_desc.fd */
 #define ASYMREG_CAP_FD (1u << 7)
@@ -193,8 +198,8 @@ struct asymreg_mem_desc {
     uint64_t bytes;
     uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
-    /** file descriptor of the file that the memory is a mapping of, or -1. It may be closed after
-     * the call: a transport that needs it later duplicates it */
+    /** descriptor of the file that is mapped there, or -1. The caller may close it after the call:
+     * a transport that needs it later duplicates it */
     int32_t fd;
     /** ASYMREG_KIND_*, never one that `kinds` lacks. With ASYMREG_KIND_DMABUF `fd` is the
      * dma-buf */
@@ -225,8 +230,9 @@ struct asymreg_rkey;
 
 /** An explicit operation. The caller's memory, valid until status is no longer ASYMREG_PENDING. */
 struct asymreg_op {
-    /** The core sets 0. A transport that will return ASYMREG_PENDING sets that, then 0 or an error
-     * (store-release). If the call returns anything else, the core ignores the status. */
+    /** The core sets 0 before the call. A transport that will return ASYMREG_PENDING first sets
+     * ASYMREG_PENDING, and later 0 or an error (store-release). If the call returns anything else,
+     * the core ignores the status. */
     int32_t status;
     uint32_t reserved;
     uint64_t priv[6]; /**< for the transport, while it is pending */
@@ -244,8 +250,8 @@ struct asymreg_transport;
 struct asymreg_guard {
     /**
      * Returns 0 if a peer may now access [addr, addr + bytes) as `need` says (ASYMREG_READ and so
-     * on). Then the region stays registered until `leave`. Otherwise returns the error to answer
-     * with.
+     * on). Then no call that unregisters the region returns before `leave`. Otherwise `enter`
+     * returns the error to answer with.
      */
     int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
     void (*leave)(void *ctx); /**< after `enter` has returned 0 */
@@ -253,13 +259,15 @@ struct asymreg_guard {
 };
 
 /**
- * The functions of a transport. `size` and `version` come first. asymreg_open() refuses a table
- * without a function that is marked *Required* without a condition: -EINVAL. `t` is the transport,
- * `ep` one of its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those
- * of the process that registered the memory.
+ * The functions of a transport. `size` and `version` come first. asymreg_open() returns -EINVAL if
+ * a function is missing that is marked *Required* without a condition. `t` is the transport, `ep`
+ * one of its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of
+ * the process that registered the memory.
  */
 struct asymreg_transport_ops {
-    size_t size; /**< sizeof(struct asymreg_transport_ops), or the bytes before `guard` or `arm` */
+    /** sizeof(struct asymreg_transport_ops); or, in a table that ends earlier, the offset of
+     * `guard` or of `arm` */
+    size_t size;
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
     /** at most 15 letters, digits and `-`; both sides of a connection must have the same */
@@ -322,10 +330,10 @@ struct asymreg_transport_ops {
                          struct asymreg_rkey *rkey);
     /**
      * Required with ASYMREG_CAP_MAP. Stores in *ptr the address in this process at which [addr,
-     * addr+bytes) can be read with plain loads, and, if `write` is not 0, written with plain
-     * stores, until rkey_release(). Only for memory that nobody can take away (no SIGBUS), or that
-     * this side has chosen to trust (as by ASYMREG_LOCAL_TRUST); otherwise ASYMREG_ENOTSUP. The
-     * handle's claim alone is not enough.
+     * addr+bytes) can be read with plain loads and, if `write` is not 0, written with plain stores.
+     * The address is valid until rkey_release(). Returns ASYMREG_ENOTSUP for memory that somebody
+     * could take away, so that an access raises SIGBUS, unless this side has chosen to trust it (as
+     * by ASYMREG_LOCAL_TRUST). The handle's claim alone is not enough.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);
@@ -347,8 +355,8 @@ struct asymreg_transport_ops {
                uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
                struct asymreg_op *op);
     /**
-     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. When it is
-     * complete, the bytes are in `dst`.
+     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. When the
+     * operation is complete, the bytes are in `dst`.
      */
     int (*get)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
@@ -356,40 +364,41 @@ struct asymreg_transport_ops {
     /**
      * Required with ASYMREG_CAP_AMO. Executes one atomic (ASYMREG_AMO_*) on `bytes` (4 or 8) at
      * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
-     * `result` (NULL: not wanted) is filled when the operation is complete, and stays valid as an
-     * operation's buffer does. The operation is atomic towards every other `amo` of this transport
-     * on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's own atomic
-     * instructions too.
+     * `result` (NULL: not wanted) is filled when the operation is complete; its memory stays valid
+     * as long as a buffer of an operation. The operation is atomic towards every other `amo` of
+     * this transport on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's
+     * own atomic instructions too.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op);
     /**
      * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
-     * endpoints), without waiting. Returns 0: all are complete; ASYMREG_PENDING: the core calls
-     * `progress`, then `flush` again, until `flush` returns 0 or an error; or an error: the first
-     * one of the implicit operations, reported once, or that of the endpoint.
+     * endpoints), without waiting. Returns 0: all are complete. ASYMREG_PENDING: the core calls
+     * `progress`, then `flush` again, until `flush` returns 0 or an error. An error: the first one
+     * of the implicit operations, reported once, or that of the endpoint.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
      * Required. Makes progress on pending operations, without waiting. Returns the number of
      * operations that completed, and of peers' operations that it executed here; or an error of the
      * transport as a whole. Before it returns an error, it ends every pending operation with that
-     * error: the core waits until an operation or a flush ends.
+     * error, since the core waits until an operation or a flush ends.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
-     * Optional. Keeps a copy of `guard` until `destroy`. The core calls it once, before a peer can
-     * know of this process. A transport that has this function and ASYMREG_CAP_REVOKE must call the
+     * Optional. Keeps a copy of `guard` until `destroy`. The core calls this function once, before
+     * a peer can know of this process. A transport that has it and ASYMREG_CAP_REVOKE must call the
      * guard for every operation of a peer.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
     /**
-     * Optional. The core calls it while it waits and `progress` has had nothing to do for 50 µs.
-     * Returns 0: *fd becomes readable when an operation completes, or when an operation of a peer
-     * is executed here. The core then sleeps until *fd is readable, at most a millisecond. *fd
-     * stays open until `destroy`. ASYMREG_PENDING: the core must call `progress` first. An error:
-     * no descriptor shows this; the core yields the processor instead.
+     * Optional. Asks for a descriptor to sleep on. The core calls it while it waits and `progress`
+     * has had nothing to do for 50 µs. Returns 0: *fd becomes readable when an operation completes,
+     * or when an operation of a peer is executed here. The core then sleeps until *fd is readable,
+     * at most a millisecond. *fd stays open until `destroy`. ASYMREG_PENDING: the core must call
+     * `progress` first. An error: there is no such descriptor; the core yields the processor
+     * instead.
      */
     int (*arm)(struct asymreg_transport *t, int *fd);
 };
@@ -413,8 +422,8 @@ struct asymreg_local_opts {
  * /proc/PID/fd), or receive it by asymreg_fds_recv().
  */
 #define ASYMREG_LOCAL_SHM 1u
-/** CMA: process_vm_readv and process_vm_writev. It reaches any memory, with one system call an
- * operation, or one for each GiB of a longer one. */
+/** CMA: process_vm_readv and process_vm_writev. It reaches any memory, with one system call for
+ * each operation, or for each GiB of a longer operation. */
 #define ASYMREG_LOCAL_CMA 2u
 /**
  * Trust peers that register a file with ASYMREG_TRUSTED: access the file by loads and stores. An
@@ -444,11 +453,13 @@ struct asymreg_local_opts {
  *
  * How a dead peer is noticed: this side knows the peer by its process id, its start time and a
  * *canary*. The canary is a word in a page at a random address of the peer; exec() removes the page
- * together with the rest of the address space. Each copy by CMA has the canary as its first piece,
- * in the same system call (a quarter more time for 8 bytes): a get reads it, a put writes the same
- * value over it. For mapped memory, an operation or a flush checks the peer if the last check is 20
- * ms old. The check reads the canary, for which this side needs the right to trace; without that
- * right the check notices the end of the process, but not exec().
+ * together with the rest of the address space.
+ *
+ *   - CMA: each copy has the canary as its first piece, in the same system call. A get reads the
+ *     canary, a put writes the same value over it. This takes a quarter more time for 8 bytes.
+ *   - Mapped memory: an operation or a flush checks the peer if the last check is 20 ms old. The
+ *     check reads the canary, for which this side needs the right to trace. Without that right the
+ *     check notices the end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its

@@ -29,19 +29,19 @@
  *   - If another mapping takes the place of memory that is gone, the access reaches that mapping.
  *     So unregister first.
  *   - For device registers, memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel
- *     reports only whether they are mapped. If the first page of a registration is of this kind (or
- *     PROT_NONE) when it is registered, the target checks only this for the registration. In other
- *     registrations an access to such memory fails with ASYMREG_EFAULT.
+ *     reports only whether they are mapped. If the first page of a registration is such memory (or
+ *     PROT_NONE) when it is registered, the target checks for that registration only whether its
+ *     memory is mapped. In other registrations an access to such memory fails with ASYMREG_EFAULT.
  *
  * **Put and get** that are messages complete with the target's answer: one round trip each. Use
  * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
  * **Death.** On one node the transport asks the kernel whether a peer has died: by a pidfd, or by
- * `/proc` where pidfds do not exist or a sandbox forbids them. It does so while it progresses, at
- * most every 20 ms: always for 64 peers, whose pidfds it keeps, and for any other peer while
- * operations to it are in flight. UCX reports the death of peers on other nodes; for this the
- * transport sets UCX's KEEPALIVE_INTERVAL to 0.3 s, unless UCX_KEEPALIVE_INTERVAL is in the
- * environment.
+ * `/proc` where pidfds do not exist or a sandbox forbids them. It asks while it progresses, at most
+ * every 20 ms. It keeps the pidfds of 64 peers, and always asks about these; about any other peer
+ * it asks while operations to that peer are in flight. UCX reports the death of peers on other
+ * nodes. For this the transport sets UCX's KEEPALIVE_INTERVAL to 0.3 s, unless
+ * UCX_KEEPALIVE_INTERVAL is in the environment.
  *
  * On one node the transport uses UCX's shared memory if UCX has it. There:
  *
@@ -61,11 +61,12 @@
  *     arrives for 0.3 s and 6 checks, 20 ms or more apart, the transport closes its connections
  *     over shared memory, also the one to itself.
  *   - Then operations between this process and the peers that imported it before end with
- *     ASYMREG_EPEER on both sides, though all of them live. Later imports of this process on its
- *     node fail with ASYMREG_EUNREACH.
- *   - This happens within a second of the death if the process progresses, has imported the peer
- *     that died, keeps that peer's pidfd, and has memory for the second worker. Otherwise, and for
- *     a peer that imports the blocked process later, operations wait until one of the two ends.
+ *     ASYMREG_EPEER on both sides, though all of them live. Later, asymreg_import() in this process
+ *     fails with ASYMREG_EUNREACH for peers on its node.
+ *   - The transport closes the connections within a second of the death if the process progresses,
+ *     has imported the peer that died, keeps that peer's pidfd, and has memory for the second
+ *     worker. Otherwise, operations between the blocked process and another wait until one of the
+ *     two ends. So do operations of a peer that imports the blocked process later.
  *   - A job on one node that is to continue after deaths should use asymreg_local_create().
  *
  * **fork().** UCX delivers nothing between a process that has it open and a child that opens it
@@ -79,8 +80,8 @@
  *
  * **Memory.** A process that has 1,024 operations, or 4 MiB of messages, in flight to one target
  * begins no further one until some have ended. The target keeps its answers until UCX has sent
- * them. If there is no memory for an answer, the answer is lost, and its operation waits until one
- * of the two processes ends.
+ * them. If there is no memory for an answer, the answer is lost, and its operation waits until the
+ * initiator's or the target's process ends.
  *
  * **Hostile peers.** What this transport puts into blobs and tables (UCX's addresses of workers,
  * and its keys of registrations) carries a checksum. It detects damage, not malice: UCX trusts the
@@ -126,10 +127,10 @@ struct asymreg_ucx_opts {
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its
  *              ops->destroy
  * @param err   detail on failure, or NULL
- * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
- *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
- *         (any other error of UCX); -EPERM (see "fork()" above); or another -errno (/proc cannot be
- *         read; no descriptor or thread for ASYMREG_UCX_THREAD)
+ * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (UCX's
+ *         address is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES);
+ *         -EIO (any other error of UCX); -EPERM (see "fork()" above); or another -errno (/proc
+ *         cannot be read; no descriptor or thread for ASYMREG_UCX_THREAD)
  *
  * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
  * configuration from the environment.
