@@ -39,9 +39,9 @@ extern "C" {
  * storwin_base(), storwin_query(), storwin_part_query() and storwin_free() work as on other
  * windows; the length is that of the commit. Calls that write return STORWIN_ESTATE.
  *
- * @param filename, offset_bytes, generation, app_version, n_threads and allocator are used. With a
- *        generation, the call opens the newest commit up to that number. Other options must be
- *        valid, and have no effect.
+ * @param opts  filename, offset_bytes, generation, app_version, n_threads and allocator are used.
+ *              With a generation, the call opens the newest commit up to that number. Other
+ *              options must be valid, and have no effect.
  * @param out   receives the window, untouched on failure
  * @param err   detail on failure, or NULL
  * @return

@@ -52,8 +52,8 @@ struct storwin_shared {
  * storwin_base() returns this rank's segment. A sync of the whole window covers all segments;
  * storwin_shared_segment() returns the range of one.
  *
- * @param as for storwin_alloc(). With storage_alloc_factor=auto every rank passes the same
- *        memory_bytes, not 0
+ * @param opts    as for storwin_alloc(). With storage_alloc_factor=auto every rank passes the same
+ *                memory_bytes, not 0
  * @param shared  the processes; read during the call only
  * @param out     receives the window, untouched on failure
  * @param err     detail on failure, or NULL
