@@ -30,9 +30,9 @@ struct storwin_opts {
     uint32_t factor_ppb;
     uint32_t access_style; /**< STORWIN_ACCESS_ bits; 0: unknown */
     uint32_t file_perm;    /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
-    /** devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: leave as is */
+    /** devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: as the directory */
     uint32_t striping_factor;
-    uint32_t striping_unit; /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
+    uint32_t striping_unit; /**< bytes of a stripe, a multiple of 65,536; 0: as the directory */
     uint32_t pager;         /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
     /** STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD, STORWIN_RAW */
     uint32_t flags;
@@ -120,7 +120,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *     storage_alloc_atomic: the commits of the file cannot be opened; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -EOPNOTSUPP: storage_alloc_atomic on a machine with pages above 64 KiB
- *   - -EAGAIN: others created and removed the file in each of several attempts to open it
+ *   - -EAGAIN: other processes created and removed the file in each of several attempts
  *   - -ENOMEM; -EINVAL; any error of open()
  *
  * @threads   MT-Safe.
@@ -377,7 +377,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 #define STORWIN_TARGET_FILE   1u
 #define STORWIN_TARGET_DEVICE 2u
 
-#define STORWIN_STRIPING_NONE        0u /**< not asked for */
+#define STORWIN_STRIPING_NONE        0u /**< not requested */
 #define STORWIN_STRIPING_APPLIED     1u /**< set on the new file */
 #define STORWIN_STRIPING_UNSUPPORTED 2u /**< the file system does not stripe, or refused */
 #define STORWIN_STRIPING_EXISTING    3u /**< no effect: the file existed, or is a device */
