@@ -313,8 +313,8 @@ struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the state; a window for it is at least as long */
     uint64_t generation; /**< of the commit */
-    /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open if
-     * a commit after the newest failed or was interrupted: this may have overwritten parts of it */
+    /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open
+     * if a commit after the newest failed or was interrupted: that may have overwritten parts */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps the record of a newer commit.

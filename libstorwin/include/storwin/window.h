@@ -261,8 +261,8 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 #define STORWIN_DISCARD (1u << 1)
 /** flags: reserve no space; a full disk then causes a SIGBUS or a failed sync */
 #define STORWIN_SPARSE (1u << 2)
-/** flags: a memory part has a descriptor, which other processes can map (storwin_part_query()); also
- * for a window in memory */
+/** flags: a memory part has a descriptor, which other processes can map (storwin_part_query());
+ * also for a window in memory */
 #define STORWIN_MEMFD (1u << 3)
 /** flags: without storage_alloc_atomic, open a file that holds commits as a plain window: its bytes
  * are the window's, and stores overwrite the commits */
