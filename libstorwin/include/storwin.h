@@ -20,11 +20,11 @@
  *       - resident: all of it in private memory, for exact and fast syncs;
  *       - user: in private memory of a bounded size, for windows many times larger than memory.
  *
- * For random accesses out of core, the kernel pager with STORWIN_ACCESS_RANDOM in a control group
- * is the fastest. The user pager reaches 0.2 to 0.7 of that rate in most runs, because each fault
- * wakes a thread, and the first store into a page faults again. It reaches 16 to 126 times the rate
- * of the kernel pager without STORWIN_ACCESS_RANDOM. Choose the user pager to bound memory without
- * a control group, and for syncs that write only the changed pages.
+ * For random accesses out of core, the fastest is the kernel pager with STORWIN_ACCESS_RANDOM, in a
+ * control group that bounds memory. The user pager reaches 0.2 to 0.7 of that rate in most runs,
+ * because each fault wakes a thread, and the first store into a page faults again. It reaches 16 to
+ * 126 times the rate of the kernel pager without STORWIN_ACCESS_RANDOM. Choose the user pager to
+ * bound memory without a control group, and for syncs that write only the changed pages.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -54,20 +54,22 @@
  *
  *   - A window with commits locks its file. Other windows do not lock out processes that write the
  *     same bytes.
- *
  *   - Two windows on overlapping ranges of one file see each other's writes only if both have the
  *     kernel pager.
- *   - Windows on one file should have the same pager. If direct writes of one and stores into the
- *     page cache by another touch the same or neighbouring pages, Linux reports -EIO to both.
- *   - After fork() the child has a copy of memory parts and of resident windows, and no mapping of
- *     a window with the user pager. With STORWIN_MEMFD it shares memory parts. Only the allocating
- *     process may sync and free: in a child these calls return STORWIN_ESTATE and do nothing.
- *   - If a file is shortened while a window uses it, an access behind its new end raises SIGBUS
- *     with the kernel pager. The next sync returns STORWIN_ESHORT and names the range that the file
- *     has lost. If that sync makes the file longer again, later ones do not report it. A resident
- *     window still has all of the data: the sync that reports the range has also written it again.
- *   - A page that changes while a sync writes it is stored in its old form, its new form, or a mix
- *     of their sectors. It counts as changed for the next sync.
+ *   - Windows on one file should have the same pager. If one window writes directly (past the page
+ *     cache) and another stores into the page cache, both into the same or neighbouring pages,
+ *     Linux reports -EIO to both.
+ *   - After fork() the child has copies of resident windows. It has copies of memory parts too, or
+ *     shares them with STORWIN_MEMFD. It has no mapping of a window with the user pager. Only the
+ *     allocating process may sync, commit and free: in a child these calls return STORWIN_ESTATE
+ *     and do nothing.
+ *   - If a file is shortened while a window uses it, the next sync returns STORWIN_ESHORT and names
+ *     the range that the file has lost. If that sync makes the file longer again, later ones do not
+ *     report it. With the kernel pager, an access behind the new end of the file raises SIGBUS. A
+ *     resident window still has all of the data, and the sync that reports the range has also
+ *     written it again.
+ *   - If a page changes while a sync writes it, the file holds its old form, its new form, or a mix
+ *     of their sectors. The page counts as changed for the next sync.
  *   - The library does not see stores that bypass this process's page tables. Such are stores of a
  *     system call or a device that has *pinned* pages: a read() with O_DIRECT, process_vm_writev(),
  *     io_uring's fixed buffers, memory registered with a network adapter. Plain read() and recv()
@@ -79,7 +81,8 @@
  *         buffer, or another pager.
  *       - Resident pager: such a store during a sync of its page may not count as a change.
  *   - Some file systems cannot reserve space: those that copy on write (btrfs), and those that
- *     refuse fallocate() and store compressed data. There the disk can be full after allocation.
+ *     store compressed data and refuse fallocate(). There the disk can become full after the
+ *     allocation.
  *
  * Source: "MPI Windows on Storage for HPC Applications", sections 2.1 (windows, hints), 4
  * (checkpoints by two windows) and 6 (future work: a user-level pager). Reservation, selective

@@ -77,8 +77,9 @@ struct storwin_error {
  * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
  * negative codes. The values never change.
  *
- * A function refuses an option struct with -EINVAL if its size is below that of this release or
- * above 4,096 bytes, or if a byte behind the members that this release knows is not 0.
+ * A function refuses an option struct with -EINVAL in two cases: its size is below that of this
+ * release or above 4,096 bytes, or it has bytes other than 0 behind the members that this release
+ * knows.
  * @{
  */
 #define STORWIN_PENDING 1        /**< not an error: the sync has not completed */
@@ -96,18 +97,18 @@ struct storwin_error {
 #define STORWIN_EPAGER  (-24007)
 #define STORWIN_ERANGE  (-24008) /**< offset and length do not lie within the window */
 #define STORWIN_ESYNTAX (-24009) /**< a hint string that is not `key=value;key=value` */
-/** the file has content other than commits, or commits where none are expected, or a state longer
- * than the window */
+/** the file has other content than commits, or has commits but the window has no
+ * storage_alloc_atomic, or its state is longer than the window */
 #define STORWIN_EFORMAT  (-24010)
 #define STORWIN_ENONE    (-24011) /**< the file has no commit, or not the requested one */
 #define STORWIN_EVERSION (-24012) /**< another version of the application wrote the state */
-/** not allowed in this state (a commit of a window without commits, a sync while one is pending),
- * or not allowed in a child of the process */
+/** not allowed in this state (such as a commit of a window without storage_alloc_atomic, or a sync
+ * while one is pending), or in a child of the process */
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN (-24015) /**< the window is not attached */
-/** committed data do not match their checksums; the text names the newest generation that is whole,
- * if there is one */
+/** committed data do not match their checksums; the text of the error names the newest generation
+ * that is whole, if there is one */
 #define STORWIN_EDAMAGED (-24016)
 #define STORWIN_ERACE    (-24017) /**< stores during a commit; nothing was committed */
 /** @} */

@@ -23,36 +23,41 @@ extern "C" {
  *   - With another pager, storwin_alloc() with storage_alloc_atomic fails with STORWIN_ECONFLICT.
  *     The pagers kernel and user write pages to their places in the file between commits, when
  *     memory runs short. But until the next commit the file must hold the last one, whole.
- *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
- *     change. storwin_query() returns it. Without changes the call writes nothing.
+ *   - A commit has a number, its *generation*: 1 for the first commit, and one more for each commit
+ *     that found a change. storwin_query() returns it. Without changes the call writes nothing.
  *   - Threads may store into the window during the call. The commit is a *picture*: the window at
  *     one moment during the call. If it contains a store, it also contains all stores that
  *     happen-before that one. See below.
  *   - After a failure all earlier changes still count as changes, and the next commit writes them.
- *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
- *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
+ *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() make a
+ *     commit of the whole window. storwin_discard() frees the window without a commit;
+ *     storwin_revert() undoes the changes since the last one.
  *
  * Stores during the call:
- *   - If there are none, the call writes from the window itself, or from short copies where only
- *     checksums show stores: compared windows, and pages that also have other data.
- *   - If there are some, it copies the pages that it writes. It copies again what was stored
- *     meanwhile, until a round finds no store. No thread waits for the call, but each store costs
- *     the fault of tracking again. From then on, commits of the window begin with the copy.
+ *   - If there are none, the call writes from the window itself. Where only checksums show stores,
+ *     it writes from short copies: in compared windows (see below), and in the first and last page
+ *     of adopted memory if they also have other data.
+ *   - If there are some, the call begins again and copies the pages that it writes. It works in
+ *     rounds: each round copies again what was stored into since the last round. When a round finds
+ *     no store, the copies are the picture. No thread waits for the call, but the first store into
+ *     a page after each round costs the fault of tracking again. The next commits of the window
+ *     begin with the copies at once, until one of them finds no store.
  *   - If threads store in each of 8 rounds, the call forks this process, and takes the picture from
  *     the child. The child runs nothing of the program, sends no SIGCHLD, and ends within the call.
  *     Threads that take a page fault wait while the kernel copies this process's page tables: about
  *     5 ms a GiB of its memory.
- *   - If the changes are found by comparing checksums (STORWIN_CHANGES_COMPARED, or where the
- *     kernel cannot track), each round reads the whole window, and the whole window is copied from
- *     the child.
+ *   - A window is *compared* if a commit finds its changes by comparing checksums: with
+ *     STORWIN_CHANGES_COMPARED, or where the kernel cannot track. Then each round reads the whole
+ *     window, and after a fork the call copies the whole window from the child.
  *   - The call fails with STORWIN_ERACE, and commits nothing, if threads store in each round and a
  *     fork does not help: fork is not allowed, or pages of the window are shared or marked
  *     MADV_DONTFORK. Call again, or store less.
- *   - A window shared with other processes is compared. It needs a round in which none of them
- *     stores.
- *   - Two kinds of stores are not detected, and may be in the commit in part: with
- *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with
- *     STORWIN_CHANGES_TRACKED, a device's store.
+ *   - If other processes share the memory of a compared window, the commit needs a round in which
+ *     none of them stores.
+ *   - Two kinds of stores during the call are not detected, and may be in the commit in part:
+ *       - in a compared window, a store that is undone during the call;
+ *       - in any other window, a device's store. It can also make the commit fail its checksums
+ *         (STORWIN_EDAMAGED) when the file is opened.
  *   - Do not store into memory with MADV_WIPEONFORK during the call.
  *
  * Opening the file:
@@ -63,21 +68,21 @@ extern "C" {
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
  *   - The window locks the file until the window is freed, and as long as a child of fork() holds
- *     its descriptors. No other window, with commits or without, can open the file then, except
- *     readers (storwin_open_read()), which take no lock. (Windows without commits share a read
- *     lock.)
+ *     its descriptors. Meanwhile no other window can open the file, with commits or without.
+ *     Readers (storwin_open_read()) can, since they take no lock. Windows without commits do not
+ *     exclude each other.
  *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
- *     to 10 s, then fails with STORWIN_EBUSY. If this process itself holds the lock, it fails at
- *     once.
- *   - Commits follow the open file and not its name: after the file was removed or replaced they
- *     return 0, and no later call finds them.
+ *     to 10 s, then fails with STORWIN_EBUSY. If another window of this process holds the lock, the
+ *     call fails at once.
+ *   - Commits follow the open file and not its name. If the file is removed or replaced, later
+ *     commits return 0, but no later call that opens the name finds them.
  *
  * Damage:
- *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
- *     whole; the hint storage_alloc_generation opens it.
+ *   - A damaged record or block is detected. The error text of STORWIN_EDAMAGED names the newest
+ *     generation that is whole; the hint storage_alloc_generation opens it.
  *   - Which older generations can be opened:
  *       - The one before the newest, unless a commit after the newest failed or was interrupted.
- *       - With a journal also earlier ones, while the journal has them.
+ *       - With a journal also earlier ones, as long as the journal holds them.
  *       - With opts.generations = N the last N; the oldest of these only if no later commit failed
  *         or was interrupted.
  *   - The first commit after you have opened an older generation discards the newer ones, even if
@@ -85,8 +90,8 @@ extern "C" {
  *     STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others
  *     whole. With a journal, a damaged block of a copy damages every generation that builds on it.
- *   - If the file was shortened, the next commit writes all of it. A crash before that may lose
- *     everything.
+ *   - If the file was shortened, the next commit writes the whole window. A crash before that
+ *     commit is complete may lose everything.
  *
  * Space (LAYOUT.md describes the file):
  *
@@ -94,32 +99,34 @@ extern "C" {
  *     STORWIN_ATOMIC_SLOTS is set.
  *   - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
  *     last N commits.
- *   - If a window is longer than the stored state, its copies and journal begin behind three
- *     times (with N > 2: N times) the old length, and overwrite any content of the file there.
+ *   - If a window is longer than the stored state, rounded up to 64 KiB, its copies and journal
+ *     begin behind three times (with N > 2: N times) that rounded length. They overwrite any
+ *     content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
  *   - STORWIN_ERACE: see "Stores during the call"
- *   - -EFAULT: changed pages are unmapped or protected, or so is the first or last page of adopted
- *     memory, and that page also has other data. `offset` and `bytes` of the error name the first
- *     such range. The file is unchanged. Before Linux 5.14 the call finds only unmapped pages, and
- *     a protected page ends the process. A page that MADV_GUARD_INSTALL guards may end it too.
- *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
- *     it belongs to another process
+ *   - -EFAULT: a changed page is unmapped or protected. In adopted memory also: the first or last
+ *     page is, and it also has other data. `offset` and `bytes` of the error name the first such
+ *     range. The file is unchanged. Before Linux 5.14 the call finds only unmapped pages, and a
+ *     protected page ends the process. A page that MADV_GUARD_INSTALL guards may end it too.
+ *   - STORWIN_ESTATE: the window has no storage_alloc_atomic or belongs to another process, or an
+ *     asynchronous sync is pending
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit. Exception: if this was the
  *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates during the call: a bit for each page; if it appends to the journal, 16 bytes for
- *            each 4,096 bytes that changed, and as much as changed, up to 1 MiB; if threads store
- *            meanwhile, a copy of the pages that it writes. Needs about 80 KiB of stack.
- * @cost      writes the changed pages once, and flushes the device twice. When the journal is full,
- *            with STORWIN_ATOMIC_AUTO also when 40 % or more has changed, and with
- *            STORWIN_ATOMIC_SLOTS always, the call updates the older copy instead of the journal.
- *            With stores meanwhile, it also copies these pages, and each round takes about 0.5 ms a
- *            GiB; the first such commit writes twice.
+ * @allocates during the call: a bit for each page. If it appends to the journal: 16 bytes for each
+ *            4,096 bytes that changed, and copies of up to 1 MiB. If threads store meanwhile: a
+ *            copy of the pages that it writes, and three bits for each page. Needs about 80 KiB of
+ *            stack.
+ * @cost      writes the changed pages once, and flushes the device twice. The call updates the
+ *            older copy instead of the journal always with STORWIN_ATOMIC_SLOTS; when the journal
+ *            is full; and with STORWIN_ATOMIC_AUTO when 40 % or more has changed. If threads store
+ *            meanwhile, it also copies the pages that it writes, and each round (see "Stores during
+ *            the call") takes about 0.5 ms a GiB; the first such commit writes twice.
  * @source    ours; the two copies are the swap of two windows of "MPI Windows on Storage for HPC
  *            Applications", section 4; the rounds are those of a live migration
  */
@@ -133,32 +140,33 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * together, of one process or of several:
  *
  *   1. Choose a number above every window's storwin_info.newest_generation. (If both copies of the
- *      newest record are damaged, newest_generation is only one above the generation before.)
+ *      newest record are damaged, its generation is unknown: newest_generation is then only one
+ *      above the generation before.)
  *   2. Commit all windows but one under this number. Continue when every call has returned 0. (With
  *      MPI: each rank commits its own, then reduces the results.)
- *   3. Commit the last window, which *decides*: once that has returned 0, the commit is valid for
- *      all.
+ *   3. Commit the last window. It *decides*: once this call has returned 0, the commit is valid for
+ *      all windows.
  *
- * Repeat a call that failed under the same number, without a store in between. If it fails again
+ * If a call fails, repeat it under the same number, without a store in between. If it fails again
  * and again, free the windows with storwin_discard() and open them as after a crash. Do not begin
  * another number before the last window has decided: this may lose the previous commit.
  *
- * After a crash, open every window and take the smallest of their generations. Every window has
- * that generation, since the next one begins only after the last window has decided. If a window
- * has another generation, open it again with storage_alloc_generation set to the smallest. Two
- * cases are the caller's errors:
+ * After a crash, open every window and take the smallest of their generations. Every window still
+ * has that generation, since the next one begins only after the last window has decided. If a
+ * window opened at another generation, open it again with storage_alloc_generation set to the
+ * smallest. Two cases need another remedy:
  *
- *   - A window still has another generation (storwin_query()). Then storage_alloc_generation had
- *     opened an older generation, and a crash came before every window had committed after that.
- *     Open all windows with that older generation.
- *   - A window has no commit while another has several: its file was lost. Taking 0 as the smallest
- *     would discard everything.
+ *   - A window still has another generation (storwin_query()). Then you had opened an older
+ *     generation with storage_alloc_generation, and the crash came before every window had made its
+ *     next commit. Open all windows with that older generation.
+ *   - A window has no commit while another has several. Then its file was lost. Do not take 0 as
+ *     the smallest: this would discard everything.
  *
  * @param win         a window
  * @param generation  above every generation that the file has seen, below 2^63
  * @param err         detail on failure, or NULL
  * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed; STORWIN_ESHORT: the file
- *         was shortened after a call that failed: commit under another number
+ *         was shortened after a call that failed, so commit under another number
  * @threads One commit or sync of a window at a time. Loads and stores continue, but no store may
  *          come between a call that failed and its repetition.
  * @source  ours; one record decides for all windows, as in the swap of two windows for one
@@ -173,8 +181,8 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  * commit.
  *
  * A window has at most one asynchronous operation. Collect its result by storwin_commit_wait(), or
- * by storwin_commit_test() until that does not return STORWIN_PENDING. Before that, other calls
- * that sync, commit or revert the window return STORWIN_ESTATE, and storwin_free() returns
+ * call storwin_commit_test() until it returns another value than STORWIN_PENDING. Until then, other
+ * calls that sync, commit or revert the window return STORWIN_ESTATE, and storwin_free() returns
  * STORWIN_EBUSY.
  *
  *     rc = storwin_commit_start(win, &err);
@@ -190,8 +198,8 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  *
  * @threads   MT-Safe on distinct objects; loads and stores continue.
  * @allocates a copy of the pages that the commit writes, until it is complete.
- * @cost      finds the changes and copies them: about 0.4 ms a MiB. After a commit that failed,
- *            also writes that commit's record.
+ * @cost      finds the changes and copies them: about 0.4 ms a MiB. If the last commit failed to
+ *            write its record, the call also writes that record.
  * @source    ours
  */
 STORWIN_API int storwin_commit_start(struct storwin_window *win, struct storwin_error *err);
@@ -231,11 +239,12 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *        does not want.
  *
  *   - The call reads the pages that changed since the last commit, from the copy in the file and
- *     from the journal. It does not touch other pages, nor change the file.
- *   - If the last commit failed while it wrote its record, the call completes that commit first:
- *     the window comes back to its state.
- *   - If the stored state is shorter than the window, the memory behind it keeps its content until
- *     the first commit of the longer window.
+ *     from the journal. It touches no other pages. Exception: if an older generation or a longer
+ *     window was opened, and nothing was committed since, the call reads the whole state.
+ *   - The call does not change the file. Exception: if the last commit failed while it wrote its
+ *     record, the call first completes that commit, and the window comes back to its state.
+ *   - If the stored state is shorter than the window, the memory behind the state keeps its
+ *     content. This ends with the first commit of the longer window.
  *   - After STORWIN_EDAMAGED, -EFAULT or an error of reading, the content of the changed pages is
  *     undefined. They still count as changed.
  *
@@ -251,9 +260,11 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
- * @allocates memory for the index of a batch of the journal, and 64 KiB, during the call.
- * @cost      reads the changed pages, with gaps of up to 64 KiB between them, and the index of each
- *            batch of the journal.
+ * @allocates during the call: 64 KiB; then for each batch of the journal its index and 1 MiB, one
+ *            batch after the other.
+ * @cost      reads the changed pages, with gaps of up to 64 KiB between them. Of each batch of the
+ *            journal (one for each commit) reads the index, and those pieces of 1 MiB that hold
+ *            changed pages.
  * @source    ours
  */
 STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
@@ -266,8 +277,8 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  * undefined.
  *
  *   - Any memory works: malloc(), a mapping, huge pages. A mapping shared with other processes
- *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache. Of other
- *     memory, as malloc() returns it, each changed page counts as two.
+ *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache. In other
+ *     memory, such as malloc() returns, each changed page counts as two.
  *   - By default (STORWIN_CHANGES_TRACKED) commits find changes by this process's page tables.
  *     These do not show stores of other processes, nor of devices, such as a network adapter's into
  *     registered memory. For such stores set STORWIN_CHANGES_COMPARED.
@@ -296,14 +307,14 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
 STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
                               struct storwin_window **out, struct storwin_error *err);
 
-/** What the records of a file of commits say; only opening the file verifies the data. `bytes` and
- * `generation` are of the newest commit, or of the newest up to opts->generation. */
+/** What the records of a file of commits say. Only opening the file verifies the data. `bytes` and
+ * `generation` are those of the newest commit, or of the newest up to opts->generation. */
 struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the state; a window for it is at least as long */
     uint64_t generation; /**< of the commit */
-    /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open:
-     * a commit after the newest that failed or was interrupted may have overwritten parts of it. */
+    /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open
+     * if a commit after the newest failed or was interrupted: that may have overwritten parts */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps the record of a newer commit.
@@ -331,7 +342,7 @@ struct storwin_info_file {
  *   - -ENOENT, -EACCES, -EIO, …: from open() and reading
  *
  * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
- * commits.
+ *            commits.
  * @allocates the name, during the call.
  * @cost      two small reads for each generation that the file keeps; 32 small reads for a file
  *            without commits.

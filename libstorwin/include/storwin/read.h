@@ -22,26 +22,26 @@ extern "C" {
  *
  *   - The call opens the file for reading only: mode 0444, a read-only mount or a read-only device
  *     suffices. It takes no lock, and writes neither the file nor a name.
- *   - The copy is never a mix of two commits. The writer may overwrite an old commit while the call
- *     reads it. So the call compares the checksum of its copy with the one in the commit's record.
- *     If they differ and the records have changed, the call begins again. If they differ and no
- *     record has changed, the file is damaged.
- *   - After 16 attempts the call fails with STORWIN_EBUSY. A writer overwrites old commits
+ *   - The copy is never a mix of two commits. Since the writer may overwrite an old commit while
+ *     the call reads it, the call compares the checksum of its copy with the one in the commit's
+ *     record. If they differ and the records have changed, the call begins again. If they differ
+ *     and no record has changed, the file is damaged.
+ *   - After 16 attempts the call fails with STORWIN_EBUSY. When a writer overwrites old commits:
  *       - with STORWIN_ATOMIC_JOURNAL: when the journal is full;
  *       - with STORWIN_ATOMIC_AUTO: also when 40 % or more has changed;
  *       - with STORWIN_ATOMIC_SLOTS: in each commit, the oldest of `storage_alloc_generations`
  *         commits. A larger number gives slow readers more time.
- *   - A reader sees a commit as soon as its record is in the file. That is shortly before
- *     storwin_commit() returns, and also if that call then fails to flush the record. A power cut
- *     at that moment may undo such a commit.
+ *   - A reader sees a commit as soon as its record is in the file: shortly before storwin_commit()
+ *     returns, and also if that call then fails to flush the record. A power cut before the record
+ *     is durable may undo a commit that a reader has seen.
  *   - Readers follow the open file and not its name.
  *
  * storwin_base(), storwin_query(), storwin_part_query() and storwin_free() work as on other
  * windows; the length is that of the commit. Calls that write return STORWIN_ESTATE.
  *
- * @param opts  filename; offset_bytes, generation (the newest commit up to this number, which is
- *              not above the newest of all), app_version, n_threads and allocator. Other options
- *              must be valid, and have no effect.
+ * @param opts  filename, offset_bytes, generation, app_version, n_threads and allocator are used.
+ *              With a generation, the call opens the newest commit up to that number. Other
+ *              options must be valid, and have no effect.
  * @param out   receives the window, untouched on failure
  * @param err   detail on failure, or NULL
  * @return

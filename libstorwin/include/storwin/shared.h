@@ -41,9 +41,10 @@ struct storwin_shared {
  *      created. (With MPI: rank 0, broadcast of the result, the others.)
  *   3. After all have attached, storwin_shared_unlink() on one of them removes the name `shm_name`.
  *
- * Every process maps all segments: one after the other without a gap, or, with
- * STORWIN_SHARED_NONCONTIG, each on a page of its own. If each segment has a file and there are no
- * gaps, every segment but the last non-empty one must be a multiple of the page size.
+ * Every process maps all segments, one after the other without a gap. With STORWIN_SHARED_NONCONTIG
+ * each segment begins on a page of its own instead. If each segment has a file and there are no
+ * gaps, the length of every segment before the last non-empty one must be a multiple of the page
+ * size.
  *
  * The pager must be kernel. The options factor_ppb and order divide the whole range into a memory
  * part and a storage part; the memory part is the object `shm_name`.
@@ -51,7 +52,7 @@ struct storwin_shared {
  * storwin_base() returns this rank's segment. A sync of the whole window covers all segments;
  * storwin_shared_segment() returns the range of one.
  *
- * @param opts    as for storwin_alloc(); with storage_alloc_factor=auto every rank passes the same
+ * @param opts    as for storwin_alloc(). With storage_alloc_factor=auto every rank passes the same
  *                memory_bytes, not 0
  * @param shared  the processes; read during the call only
  * @param out     receives the window, untouched on failure
@@ -97,8 +98,8 @@ STORWIN_API int storwin_shared_unlink(struct storwin_window *win, struct storwin
 
 /* ---------- dynamic windows */
 
-/** A dynamic window: a list of attached windows that are synced together; the storage side of MPI's
- * dynamic windows. */
+/** A dynamic window: a list of attached windows that are synced together. It is the storage side of
+ * MPI's dynamic windows. */
 struct storwin_dynamic;
 
 /**

@@ -30,13 +30,14 @@ struct storwin_opts {
     uint32_t factor_ppb;
     uint32_t access_style; /**< STORWIN_ACCESS_ bits; 0: unknown */
     uint32_t file_perm;    /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
-    /** devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: leave as is */
+    /** devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: as the directory */
     uint32_t striping_factor;
-    uint32_t striping_unit; /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
+    uint32_t striping_unit; /**< bytes of a stripe, a multiple of 65,536; 0: as the directory */
     uint32_t pager;         /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
     /** STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD, STORWIN_RAW */
     uint32_t flags;
-    uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
+    /** threads that write back, page, or compute checksums, at most 64; 0: the library chooses */
+    uint32_t n_threads;
     /** with STORWIN_FACTOR_AUTO: the largest size of the memory part, bytes; 0: the memory
      * available now, less an eighth */
     uint64_t memory_bytes;
@@ -119,7 +120,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *     storage_alloc_atomic: the commits of the file cannot be opened; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -EOPNOTSUPP: storage_alloc_atomic on a machine with pages above 64 KiB
- *   - -EAGAIN: others created and removed the file in each of several attempts to open it
+ *   - -EAGAIN: other processes created and removed the file in each of several attempts
  *   - -ENOMEM; -EINVAL; any error of open()
  *
  * @threads   MT-Safe.
@@ -145,8 +146,8 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
 /**
  * @brief Make earlier stores to a range durable.
  *
- * The call writes every changed page that overlaps the range. It also makes the name of a file
- * durable that the window created.
+ * The call writes every changed page that overlaps the range. If the window created the file, the
+ * call also makes the name of the file durable.
  *
  * After a failure:
  *   - The call reports it once. `offset` and `bytes` of the error span the bytes that may not be
@@ -155,11 +156,11 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *     user, this holds for the pages that are still in memory.
  *   - With the kernel pager, the call makes a second attempt. If that does not fail, the error
  *     spans the whole range of the call.
- *   - With the kernel pager on ext4, the next sync of any part of that range writes it past the
- *     page cache, since ext4 itself would lose it. While that sync runs, nothing may store into the
- *     4 MiB blocks of the file (aligned to 4 MiB) that the range touches: no thread of any process,
- *     no system call and no device. Such a store may be lost without an error. Stores during the
- *     sync that fails, and between the two syncs, are safe.
+ *   - With the kernel pager on ext4, the next sync of any part of that range writes this part past
+ *     the page cache, since ext4 itself would lose it. While that sync runs, nothing may store into
+ *     the 4 MiB blocks of the file (aligned to 4 MiB) that the range touches: no thread of any
+ *     process, no system call and no device. Such a store may be lost without an error. Stores
+ *     during the sync that fails, and between the two syncs, are safe.
  *
  * @param win     a window; its memory part is ignored
  * @param offset  first byte, relative to the window
@@ -232,7 +233,7 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 #define STORWIN_ATOMIC_NONE    0u /**< no commits */
 #define STORWIN_ATOMIC_JOURNAL 1u /**< commits append to a journal until it is full */
 #define STORWIN_ATOMIC_SLOTS   2u /**< each commit updates the older of two copies */
-/** the journal if less than 40 % changed, else the older copy */
+/** a commit appends to the journal if less than 40 % changed, else updates the older copy */
 #define STORWIN_ATOMIC_AUTO 3u
 
 #define STORWIN_CHANGES_TRACKED 0u /**< by this process's page tables */
@@ -260,8 +261,8 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 #define STORWIN_DISCARD (1u << 1)
 /** flags: reserve no space; a full disk then causes a SIGBUS or a failed sync */
 #define STORWIN_SPARSE (1u << 2)
-/** flags: memory has a descriptor that others can map (storwin_part_query()); also without storage
- */
+/** flags: a memory part has a descriptor, which other processes can map (storwin_part_query());
+ * also for a window in memory */
 #define STORWIN_MEMFD (1u << 3)
 /** flags: without storage_alloc_atomic, open a file that holds commits as a plain window: its bytes
  * are the window's, and stores overwrite the commits */
@@ -376,7 +377,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 #define STORWIN_TARGET_FILE   1u
 #define STORWIN_TARGET_DEVICE 2u
 
-#define STORWIN_STRIPING_NONE        0u /**< not asked for */
+#define STORWIN_STRIPING_NONE        0u /**< not requested */
 #define STORWIN_STRIPING_APPLIED     1u /**< set on the new file */
 #define STORWIN_STRIPING_UNSUPPORTED 2u /**< the file system does not stripe, or refused */
 #define STORWIN_STRIPING_EXISTING    3u /**< no effect: the file existed, or is a device */
@@ -391,17 +392,17 @@ struct storwin_info {
     uint64_t storage_bytes; /**< length of its storage part */
     uint64_t offset_bytes;  /**< where in the file the storage part begins */
     uint64_t budget_bytes;  /**< user pager: its budget */
-    uint32_t page_bytes;    /**< unit of the division, of tracking and of sync */
+    uint32_t page_bytes;    /**< unit of parts, of tracking and of syncs */
     uint32_t alloc_type;    /**< STORWIN_MEMORY or _STORAGE */
     uint32_t order;         /**< STORWIN_MEMORY_FIRST or _STORAGE_FIRST */
-    uint32_t factor_ppb;    /**< as asked; STORWIN_FACTOR_AUTO stays */
+    uint32_t factor_ppb;    /**< as requested, STORWIN_FACTOR_AUTO too */
     uint32_t pager;         /**< STORWIN_PAGER_ */
     uint32_t track;         /**< STORWIN_TRACK_ : how changed pages are found */
     uint32_t target;        /**< STORWIN_TARGET_ */
     uint32_t created;       /**< 1: the file is new */
     uint32_t striping;      /**< STORWIN_STRIPING_ */
     uint32_t huge;          /**< 1: huge pages were requested */
-    /** 1: the pager may not serve faults of system calls: pass no pointer into the window to a
+    /** 1: the user pager may not serve faults of system calls: pass no pointer into the window to a
      * system call */
     uint32_t user_faults_only;
     uint32_t keeps_pinned; /**< 1: the user pager evicts no pinned page (Linux 6.8 reports them) */
@@ -421,8 +422,8 @@ struct storwin_info {
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
  *              release's fails with -EINVAL
  * @return 0; -EINVAL
- * MT-Safe, but not beside a commit, revert or storwin_follow() of the window; an asynchronous
- * commit ends when its result is collected. Allocates nothing.
+ * MT-Safe, but not during a commit, revert or storwin_follow() of the window. An asynchronous
+ * commit lasts until its result is collected. Allocates nothing.
  */
 STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_info *info);
 
@@ -457,7 +458,8 @@ struct storwin_info_part {
     /** 1: a process that maps `fd` MAP_SHARED shares the memory; 0: `fd` shows the state of the
      * last sync */
     uint32_t coherent;
-    /** the file, device or memory object, open for reading and writing; -1: private memory */
+    /** the file, device or memory object, open for reading and writing; -1: private memory, or the
+     * storage part of a window with commits */
     int32_t fd;
     /** number of a storage part's file; 0 unless a shared window has one for each segment */
     uint32_t file;
@@ -468,11 +470,11 @@ struct storwin_info_part {
  * @brief The i-th part of a window, in address order, and its descriptor.
  *
  * This is for a process that serves its window to other processes of the node. It sends them the
- * descriptors (SCM_RIGHTS), and they map the parts one after another.
+ * descriptors (SCM_RIGHTS), and they map the parts at consecutive addresses.
  *   - The window owns the descriptor. It is valid until storwin_free(), and the caller must not
  *     close, lock or resize it. Duplicate it to keep it longer.
  *   - A memory part has a descriptor if STORWIN_MEMFD was set: a memfd, sealed against growing and
- *     shrinking. In a shared window it is that of the object `shm_name`.
+ *     shrinking. In a shared window the descriptor is that of the object `shm_name`.
  *
  * @param win   a window
  * @param i     from 0
@@ -499,9 +501,10 @@ struct storwin_stats {
     size_t size;            /**< sizeof(struct storwin_stats), set by the caller */
     uint64_t n_syncs;       /**< syncs */
     uint64_t dirty_bytes;   /**< found changed by all syncs */
-    uint64_t written_bytes; /**< handed to storage by all syncs and evictions */
+    uint64_t written_bytes; /**< written to storage by all syncs and evictions */
     uint64_t n_requests;    /**< number of these writes */
-    /** user pager: held now; above the budget only while blocks are pinned or cannot be written */
+    /** user pager: bytes in memory now; above the budget only while blocks are pinned, or cannot be
+     * written */
     uint64_t resident_bytes;
     uint64_t n_faults;   /**< user pager: faults served */
     uint64_t read_bytes; /**< user pager: read from storage, with read-ahead */
