@@ -505,7 +505,7 @@ SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_des
  *
  *  - Until then readers, and the writer's view, find only the pairs of the object's present table,
  *    with their latest values. shmht_writer_get() finds all pairs.
- *  - shmht_reader_next() and the counters include unpublished pairs.
+ *  - shmht_reader_next() and the counters of shmht_reader_stats() include unpublished pairs.
  *  - If the writer is killed before it publishes, Gets never find the unpublished pairs.
  *  - A private table takes 9 to 12 bytes an entry. While it grows, the previous private table is
  *    held as well.

@@ -14,8 +14,8 @@
  * short for a new group. Since entries never move, a group that is added or grows disturbs no
  * reader. Since all groups share the flat ids, one map can contain processes of several groups.
  *
- * An entry has an address and a tag: bits for the caller's own use, such as the transport or the
- * rail. All entries of a vector have the same size:
+ * An entry has an address and a tag. In the tag the caller stores what it likes, such as the number
+ * of the transport or rail. All entries of a vector have the same size:
  *
  *   - 0 bytes (*implicit*): address = first + step·lpid, with one tag for each group; suits the
  *     addresses of FI_AV_TABLE;

@@ -78,8 +78,8 @@ extern "C" {
  *   - The parent is irregular (or two runs of one stride), and the child regular: the result is a
  *     *view* of the parent, and holds a reference to it. A view of a view is a view of the first
  *     table, if the list above covers the two formulas: the tenth generation costs no more than the
- *     first. With RANKMAP_NO_VIEW the result gets a table of its own instead; also if that takes
- *     less than the view, or less than an eighth of the first table.
+ *     first. The result gets a table of its own instead in three cases: with RANKMAP_NO_VIEW; if
+ *     its own table takes less than the view; if it takes less than an eighth of the first table.
  *   - Any other two maps: the call expands the result's ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it, or to its table
@@ -91,9 +91,10 @@ extern "C" {
  *         duplicate ids, without RANKMAP_ALLOW_DUPLICATES); -ENOMEM; -EINVAL. A parent with
  *         duplicate ids needs no flag
  *
- * @cost if parent and child have no duplicate ids: O(1) where the first list applies, and for a
- *       view. O(number of runs) for runs. Otherwise O(child's size), with 4 or 8 bytes of scratch a
- *       rank
+ * @cost
+ *   - where the first list applies, and for a view: O(1) if parent and child have no duplicate ids
+ *   - for runs: O(number of runs)
+ *   - otherwise O(child's size), with 4 or 8 bytes of scratch a rank
  * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
  *         combinations of offset, stride and blockstride are tables there and formulas here. The
  *         divisibility conditions are those of layout algebra (CuTe)
@@ -294,7 +295,7 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  *         -EINVAL
  * @cost O(n), without allocation, if `to` is affine. The call makes n calls of rankmap_rank() if n
  *       is at most 2, or if `to` is quick (see rankmap_index_create()) and n is below a sixteenth
- *       of its size. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
+ *       of the size of `to`. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);

@@ -38,10 +38,10 @@
  *     rankmap_unref(map);
  *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They have one
- * *level* for each digit of the rank: direct, offset and stride one, blockstride two,
- * md-blockstride three to eight. They take 16 bytes with one level, and 8 + 16·levels with more,
- * besides the object's header of 24. *Affine* is the common name of direct, offset and stride. The
- * other models are **irregular**.
+ * *level* for each digit of the rank. *Affine* is the common name of direct, offset and stride,
+ * which have one level; blockstride has two, md-blockstride three to eight. Besides the object's
+ * header of 24 bytes, a regular model takes 16 bytes with one level, and 8 + 16·levels with more.
+ * The other models are **irregular**.
  *
  * An irregular array of ids becomes a bit-packed table, or a slower model that is much smaller:
  * runs, bitmap or elias-fano with half of the table's bytes or less, frames with three quarters or
@@ -358,8 +358,8 @@ struct rankmap_info {
     uint32_t kind; /**< enum rankmap_kind */
     uint32_t n_ranks;
     const char *kind_name; /**< such as "stride"; constant */
-    uint64_t min_id;       /**< of all ranks; of a view: of the whole table; 0 in an empty map */
-    uint64_t max_id;
+    uint64_t min_id;       /**< least id; of a view: of its whole table; 0 in an empty map */
+    uint64_t max_id;       /**< greatest id, likewise */
     int64_t offset;    /**< o */
     uint64_t phase;    /**< φ */
     uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
@@ -420,7 +420,7 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * The call checks every parameter as the functions above do, and checks a table for ids out of
  * range and for duplicate ids. It chooses the map's model anew.
  *
- * @param buf   packed map, at its beginning; more may follow
+ * @param buf   begins with a packed map; other bytes may follow
  * @param len   bytes there
  * @param opts  NULL: defaults. Set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
  * @param out   the map
