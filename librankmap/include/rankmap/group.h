@@ -261,10 +261,10 @@ struct rankmap_index;
  *   - runs that ascend, or up to 8 runs;
  *   - irregular, with up to 8 ranks.
  *
- * For any other map, take the range: the greatest id less the least (of a view: of its table). If
- * the range is below 4 times the number of ranks, the index is an array of 4 bytes for each id of
- * the range. Else it is a hash table of 12 to 16 bytes a rank. If many ids fall into one bucket,
- * even by an adversary's choice, a query is a binary search in that bucket.
+ * For any other map, the range decides: the greatest id less the least (of a view: of its table).
+ * If it is below 4 times the number of ranks, the index is an array of 4 bytes for each id of the
+ * range. Otherwise the index is a hash table of 12 to 16 bytes a rank. A query in a bucket of many
+ * ids, which an adversary may have chosen so, is a binary search.
  *
  * @param map        a group; the index keeps a reference
  * @param allocator  NULL: libc's

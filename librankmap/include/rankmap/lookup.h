@@ -106,8 +106,8 @@ struct rankmap_lookup {
  * @brief Bind a map to an array of entries.
  *
  * Any base is allowed. Affine lookups of entries at address 2^63 and above take the slower path of
- * rankmap_at(). A map of blocks becomes RANKMAP_FORM_SLOW if its step in bytes times its number of
- * ranks is above 2^62.
+ * rankmap_at(). A blockstride map becomes RANKMAP_FORM_SLOW if its step in bytes times its number
+ * of ranks is above 2^62.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
  * @param map     the call keeps no reference: unless lookup->form is AFFINE, BLOCK or PHASED, the
