@@ -5,7 +5,7 @@
  *        place.
  *
  * A *table* is one memory object: a sealed memfd, or a named file where file descriptors cannot
- * travel. One *writer* puts pairs of a key and a value, both any bytes. Any number of *readers*, in
+ * travel. One *writer* puts pairs: a key and a value, each of any bytes. Any number of *readers*, in
  * any process, map the object read-only. An *array* is a table of values indexed by rank.
  *
  *  - A Get is wait-free, also while the writer puts, updates, merges and grows the table. It takes
@@ -775,7 +775,7 @@ struct shmht_stats {
     uint64_t max_bytes;       /**< the cap */
     uint64_t table_grows;     /**< times that the table has grown */
     uint64_t huge_bytes;      /**< bytes of total_bytes that this handle has in 2 MB pages */
-    int32_t huge_errno;       /**< why huge_bytes is not more: an errno, or 0 */
+    int32_t huge_errno;       /**< why huge_bytes is not higher: an errno, or 0 */
     uint32_t notes;           /**< SHMHT_NOTE_* */
 };
 
