@@ -5,8 +5,8 @@
  *        place.
  *
  * A *table* is one memory object: a sealed memfd, or a named file where file descriptors cannot
- * travel. One *writer* puts pairs: a key and a value, each of any bytes. Any number of *readers*, in
- * any process, map the object read-only. An *array* is a table of values indexed by rank.
+ * travel. One *writer* puts pairs: a key and a value, each of any bytes. Any number of *readers*,
+ * in any process, map the object read-only. An *array* is a table of values indexed by rank.
  *
  *  - A Get is wait-free, also while the writer puts, updates, merges and grows the table. It takes
  *    no lock and copies nothing. It makes no system call, except one fstat() after the object has

@@ -360,12 +360,12 @@ struct rankmap_info {
     const char *kind_name; /**< such as "stride"; constant */
     uint64_t min_id;       /**< least id; of a view: of its whole table; 0 in an empty map */
     uint64_t max_id;       /**< greatest id, likewise */
-    int64_t offset;    /**< o */
-    uint64_t phase;    /**< φ */
-    uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
-    uint32_t n_runs;   /**< runs only */
-    uint32_t bits;     /**< lut: bits of a value; frames, elias-fano: of a low part; else 0 */
-    uint32_t distinct; /**< 1 if no id occurs twice, else 0 */
+    int64_t offset;        /**< o */
+    uint64_t phase;        /**< φ */
+    uint32_t n_levels;     /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
+    uint32_t n_runs;       /**< runs only */
+    uint32_t bits;         /**< lut: bits of a value; frames, elias-fano: of a low part; else 0 */
+    uint32_t distinct;     /**< 1 if no id occurs twice, else 0 */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
     /** parameters and tables: the figure to compare with other libraries' */
     uint64_t model_bytes;
