@@ -10,10 +10,11 @@
  * levels (MODELS.md).
  *
  *   - To the library, a process is an **id** of up to 40 bits, also called *flat id*. In a runtime
- *     with a single world, that is the process's rank there. With several process groups (worlds,
- *     or jobs that were spawned or connected), all groups share one range of ids, in which the
- *     **address vector** gives each group a base. So one map can contain processes of several
- *     groups. The vector is an array of the addresses of all processes, indexed by flat id.
+ *     with a single world, the id is the process's rank there.
+ *   - The **address vector** is an array of the addresses of all processes, indexed by flat id. A
+ *     runtime may have several process groups: worlds, or jobs that were spawned or connected. The
+ *     vector gives each group a base in one range of ids. So one map can contain processes of
+ *     several groups.
  *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank. It is a
  *     formula if the ids have one, else a bit-packed table, or another table if that is much
  *     smaller.
@@ -21,9 +22,9 @@
  *     strides and blocks these 64 bytes suffice to turn a rank into the address of its entry; for
  *     tables the lookup also reads the map.
  *   - A child's map is **composed** from its parent's map and the chosen ranks. group.h lists the
- *     pairs of formulas whose result is computed as a formula. Otherwise the result is computed
- *     from runs of consecutive ids, is a *view* (a formula that selects ranks of the parent's
- *     table), or the library expands the ids and looks for their formula.
+ *     pairs of formulas from which the library computes a formula. From other pairs it computes
+ *     runs, makes a *view* (a formula that selects ranks of the parent's table), or expands the ids
+ *     and looks for their formula.
  *
  * To make a communicator and look a rank up:
  *

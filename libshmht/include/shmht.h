@@ -5,8 +5,8 @@
  *        place.
  *
  * A *table* is one memory object: a sealed memfd, or a named file where file descriptors cannot
- * travel. One *writer* puts pairs of bytes. Any number of *readers*, in any process, map the object
- * read-only. An *array* is a table of values indexed by rank.
+ * travel. One *writer* puts pairs: a key and a value, each of any bytes. Any number of *readers*,
+ * in any process, map the object read-only. An *array* is a table of values indexed by rank.
  *
  *  - A Get is wait-free, also while the writer puts, updates, merges and grows the table. It takes
  *    no lock and copies nothing. It makes no system call, except one fstat() after the object has
@@ -73,7 +73,7 @@ struct shmht_array;  /**< an array, as its writer or as a reader */
 struct shmht_allocator;
 struct shmht_error;
 
-/** Borrowed bytes. Absent is `{NULL, 0}`; present and empty has a pointer. */
+/** Borrowed bytes. `{NULL, 0}` is an absent value; an empty value has a pointer. */
 struct shmht_bytes {
     const void *ptr;
     size_t len; /**< bytes */
@@ -82,8 +82,8 @@ struct shmht_bytes {
 /* ------------------------------------------------------------------ write a table */
 
 /**
- * A caller's own hash: the same 64 bits for the same key and seed in every process that opens the
- * table.
+ * A caller's own hash function. It must return the same 64 bits for the same key and seed in every
+ * process that opens the table.
  */
 typedef uint64_t shmht_hash_fn(const void *key, size_t len, uint64_t seed);
 
@@ -100,15 +100,15 @@ struct shmht_writer_opts {
     /** path of a named object, which must not exist; NULL: /dev/shm/shmht- and 128 random bits */
     const char *name;
     uint32_t hash_id; /**< SHMHT_HASH_* or the id of `hash`; 0: SHMHT_HASH_XXH3 */
-    /** load factor (used slots / slots, in percent) at which the table grows to twice its size, 10
-     * to 90; 0: 70. A table that cannot grow is filled to 90 */
+    /** load factor (used slots / slots), 10 to 90 percent; 0: 70. When it is reached, the table
+     * grows to twice its size. A table that cannot grow is filled to 90 */
     uint32_t max_load_percent;
     shmht_hash_fn *hash; /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;       /**< seed of the hash; 0: random */
-    /** memory that must stay available on the node and in the memory cgroup: a put whose growth
-     * would leave less fails with -ENOMEM (checked once per MiB of growth); 0: 16 MiB */
+    /** bytes that must stay available on the node and in the memory cgroup; 0: 16 MiB. If growth
+     * would leave less, the put fails with -ENOMEM. The check is made once per MiB of growth */
     uint64_t min_free_bytes;
-    /** number of the table; shmht_writer_compact() gives the new table the next number. 0: 1 */
+    /** number of the table; 0: 1. shmht_writer_compact() gives the new table the next number */
     uint64_t generation;
     const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
     /** NULL, or memory for the table itself: max_bytes bytes, aligned to 64. The library then
@@ -120,14 +120,14 @@ struct shmht_writer_opts {
  * @brief Create an empty table and become its writer.
  *
  *  - The object is a memfd of mode 0400. The call maps it, then seals it (SHRINK, FUTURE_WRITE,
- *    SEAL). With SHMHT_NAMED it is a file of mode 0400.
+ *    SEAL). With SHMHT_NAMED the object is a file of mode 0400 instead.
  *  - The call reserves max_bytes of address space.
  *  - The object grows in steps of 1/64 of its present size (64 KiB to 64 MiB). Each step is
  *    preallocated: on a full node or tmpfs shmht_put() fails, without SIGBUS.
  *  - The table has 32-bit offsets. So records are aligned to 4 bytes if max_bytes is at most 16
  *    GiB, to 8 up to 32 GiB, and so on.
- *  - A child of fork() does not inherit the mapping. In it, calls with the parent's writer fail
- *    with -EPERM, and a Get through the writer's view faults. A table in the caller's memory
+ *  - A child of fork() does not inherit the mapping. In the child, calls with the parent's writer
+ *    fail with -EPERM, and a Get through shmht_writer_view() faults. A table in the caller's memory
  *    (region) has no such limit.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param out  the writer
@@ -149,8 +149,8 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  *                   adds no NUL: if readers need one, include it in value_len
  * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
  *
- * If the key has this value already, the call stores nothing and returns SHMHT_PUT_REPLACED (with
- * the policy SHMHT_DUP_REPLACE).
+ * With the policy SHMHT_DUP_REPLACE, a put of the value that the key already has stores nothing. It
+ * returns SHMHT_PUT_REPLACED.
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
  *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE), -EPERM
  *         (a forked child). After an error the pairs of the table are as before.
@@ -195,7 +195,7 @@ struct shmht_desc {
     uint64_t id;
     uint64_t generation; /**< of the table or array */
     uint64_t max_bytes;  /**< byte cap: a reader maps up to it */
-    /** path of a named object; empty: readers get a file descriptor */
+    /** path of a named object; empty: the object has no name, and readers need its descriptor */
     char name[SHMHT_MAX_NAME_BYTES];
 };
 
@@ -230,15 +230,15 @@ struct shmht_reader_opts {
     size_t size;         /**< sizeof(struct shmht_reader_opts) */
     uint32_t flags;      /**< SHMHT_POPULATE, SHMHT_HUGE, SHMHT_UNSEALED */
     uint32_t hash_id;    /**< id of `hash` */
-    shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
+    shmht_hash_fn *hash; /**< the caller's own, for tables with this hash_id; NULL: none */
     /** refuse a region with a larger byte cap, since the reader maps up to the cap; 0:
      * SHMHT_MAX_REGION_BYTES */
     uint64_t max_bytes;
     const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
-    /** NULL: the table is in a memory object. Otherwise the table's first byte, aligned to 64
-     * bytes, in memory that the caller has mapped and keeps readable; not for arrays */
+    /** NULL: the table is in a memory object. Otherwise the address of the table, aligned to 64
+     * bytes, in memory that the caller has mapped and keeps readable. Not for arrays */
     const void *region;
-    size_t region_bytes; /**< bytes of `region`: the reader accesses nothing outside */
+    size_t region_bytes; /**< bytes from `region` on: the reader accesses nothing outside them */
 };
 
 /**
@@ -274,9 +274,9 @@ SHMHT_API int shmht_reader_attach(const struct shmht_desc *desc, int fd,
  *               `{NULL, 0}` if the call fails
  * @return 0, SHMHT_ENOENT, SHMHT_EKEYLEN or SHMHT_ECORRUPT
  * @threads MT-Safe, beside the writer too.
- * @cost Wait-free. Cache lines: for a pair of 48 bytes one of the table, and one or two of the
- *       record; for an absent key one. No allocation. No system call, except one fstat() when the
- *       object has grown since this handle last looked.
+ * @cost Wait-free. A Get of a pair of 48 bytes reads one cache line of the table, and one or two of
+ *       the record; a Get of an absent key reads one line. No allocation. No system call, except
+ *       one fstat() when the object has grown since this handle last looked.
  * @source SHMEMPMI, Algorithm 2; the layout of the table is ours
  */
 SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t key_len,
@@ -289,8 +289,8 @@ SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t ke
  * @param n       any number
  * @param values  array of n, in the order of the keys; `{NULL, 0}` for an absent key
  * @return the number of keys found; SHMHT_ECORRUPT if any look-up met corruption; otherwise
- *         SHMHT_EKEYLEN if any key has a bad length. After an error the values of those keys are
- *         `{NULL, 0}`, and all other keys are answered
+ *         SHMHT_EKEYLEN if any key has a bad length. After an error, the keys that caused it have
+ *         the value `{NULL, 0}`, and all other keys are answered
  * @threads as shmht_get()
  * @cost from 1e6 entries on, a fraction of the cost of single Gets; in a table that fits the cache,
  *       the same cost
@@ -360,9 +360,9 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  * Caveats:
  *  - Readers cannot write to a sealed memfd through the descriptor that they get. A process with
  *    the writer's uid, or root, can reopen it through /proc and make the object larger.
- *  - A process with the uid of a *named* object can change its mode, and then write or truncate it.
- *    If an object is truncated, readers get SIGBUS. The owner of an object that a reader attached
- *    with SHMHT_UNSEALED can truncate it too.
+ *  - A process with the uid of a *named* object's owner can change the object's mode, and then
+ *    write or truncate it. The owner of an object that readers attached with SHMHT_UNSEALED can
+ *    truncate it too. Readers of a truncated object get SIGBUS.
  *  - Data is in the byte order of its writer. Regions and blocks of the other byte order are
  *    refused.
  *  - Readers know the seed of the hash: it is in the header. A reader can therefore choose keys
@@ -398,7 +398,7 @@ SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
 /**
  * @brief Receive a file descriptor and its description from shmht_fd_send().
  * @param sock  the other end
- * @param desc  its description
+ * @param desc  the description that came with it
  * @return a file descriptor, close-on-exec, which the caller closes; -EPIPE (the other end is
  *         closed); an error of shmht_desc_parse(); SHMHT_EMAGIC also if the message has no file
  *         descriptor; -errno
@@ -454,10 +454,10 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  *  - With SHMHT_DEFER the call first publishes, as shmht_writer_publish() does.
  *  - The pairs of the old table do not change. Readers, and you, can still Get from it. Do not
  *    write to it after success.
- *  - The old table's statistics then have the new generation (`superseded`), and readers that wait
- *    in shmht_get_wait() are woken.
+ *  - The call then stores the new generation in the old table (`superseded` in its statistics), and
+ *    wakes the readers that wait in shmht_get_wait().
  *  - Send the new table's file descriptor and description to the readers, then destroy the old
- *    writer. The memory of the old table is free when the last reader has followed or detached.
+ *    writer. The old table's memory is freed when its last reader has followed or detached.
  * @param w     the old table
  * @param opts  as for shmht_writer_create(), with these differences. Hash and duplicate policy are
  *              always the old table's. max_load_percent 0: as in the old table. generation 0: the
@@ -475,11 +475,11 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
                                    struct shmht_writer **out, struct shmht_error *err);
 
 /**
- * @brief Move a reader to the table that its own was compacted into: attach to that one with the
- *        same options, then detach from the old one.
+ * @brief Move a reader from a compacted table to the new one.
  *
+ * The call attaches to the new table with the same options, then detaches from the old one.
  * Pointers that this reader's Gets returned become invalid, and so do iterators of the old table.
- * @param r     from shmht_reader_attach() to an object. After a failure it reads the old table
+ * @param r     from shmht_reader_attach() to an object. After a failure r still reads the old table
  * @param desc  as for shmht_reader_attach()
  * @param fd    as for shmht_reader_attach()
  * @param err  which check failed, and on what; or NULL
@@ -498,13 +498,14 @@ SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_des
  * Each growth leaves the smaller table behind in the object, and the last table may be twice as
  * large as needed. With a million small pairs this waste is a third of the object's memory.
  *
- * A writer with SHMHT_DEFER does not grow a full table. It indexes further pairs in a private
- * table, while their records go into the object. shmht_writer_publish(), for example at the end of
- * a Fence, makes one table of the right size in the object and frees the private one.
+ * A writer with SHMHT_DEFER does not grow a full table in the object. It copies the table into
+ * private memory, and grows the copy. The records of further pairs still go into the object.
+ * shmht_writer_publish(), for example at the end of a Fence, makes one table of the right size in
+ * the object, and frees the private one.
  *
- *  - Until then readers, and the writer's view, find only the pairs of the present table, with
- *    their latest values. shmht_writer_get() finds all pairs.
- *  - shmht_reader_next() and the counters include unpublished pairs.
+ *  - Until then readers, and the writer's view, find only the pairs of the object's present table,
+ *    with their latest values. shmht_writer_get() finds all pairs.
+ *  - shmht_reader_next() and the counters of shmht_reader_stats() include unpublished pairs.
  *  - If the writer is killed before it publishes, Gets never find the unpublished pairs.
  *  - A private table takes 9 to 12 bytes an entry. While it grows, the previous private table is
  *    held as well.
@@ -514,12 +515,11 @@ SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_des
  * @brief Publish all pairs to the readers.
  *
  * The call makes one new table in the object. It has twice as many lines as the present table if
- * all pairs fit into that and the object has room for it. Otherwise it has as many lines as the
+ * all pairs fit into these and the object has room for them. Otherwise it has as many lines as the
  * pairs need at max_load_percent.
  *
- * With SHMHT_DEFER, tables in the object are filled 10 percentage points further than
- * max_load_percent (to 90 % at most). So at the default of 70 % a table sized for its pairs takes
- * one seventh more.
+ * With SHMHT_DEFER, tables in the object are filled to max_load_percent + 10, at most 90 %. So at
+ * the default of 70 % a table sized for its pairs has room for one seventh more pairs.
  * @param w  the writer. Without SHMHT_DEFER, or without unpublished pairs, the call is a no-op
  * @return 0; -EPERM (a forked child); SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: nothing
  *         has changed, and you may repeat the call
@@ -558,8 +558,8 @@ SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);
 /* ------------------------------------------------------------------ a Fence: blocks of pairs */
 
 /**
- * A place in a table's *log*: its records in the order of insertion. Begin with `{0}`. An iterator
- * is for one table; its member is the library's.
+ * A place in a table's *log*, which has the records in the order of insertion. Begin with `{0}`.
+ * Use an iterator with one table only, and leave its member to the library.
  */
 struct shmht_iter {
     uint64_t pos;
@@ -604,9 +604,9 @@ struct shmht_merged {
  * @param merged  filled in on success; may be NULL
  * @return 0; -EPERM (a forked child); SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC,
  *         SHMHT_ECORRUPT, SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG: the pairs of the table are as
- *         before; SHMHT_EPROBE: no slot is near enough, for one pair or in the larger table. The
- *         pairs before that one in the block may be in the table already. Call
- *         shmht_writer_compact() (the new table has another seed), then merge the block again
+ *         before; SHMHT_EPROBE: a pair found no free slot within SHMHT_MAX_PROBE lines. Earlier
+ *         pairs of the block may be in the table already. Call shmht_writer_compact() (the new
+ *         table has another seed), then merge the block again
  * @threads one writer, any readers. If the writer is killed here, some of the pairs are in the
  *          table.
  * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash
@@ -633,7 +633,7 @@ struct shmht_array_opts {
 
 /**
  * @brief Create an array without values.
- * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
+ * @param opts  n_ranks and stride_bytes must be set; the object has at most SHMHT_MAX_REGION_BYTES
  * @param out  the array, for writing
  * @param err  detail on failure, or NULL
  * @return 0, or as shmht_writer_create()
@@ -703,8 +703,8 @@ SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
 
 /** An array's address, size and number of values. */
 struct shmht_info_array {
-    /** n_ranks * stride_bytes bytes, aligned to 4096: once all ranks are set, index them
-     * directly */
+    /** n_ranks * stride_bytes bytes, aligned to 4096. Once all ranks are set, you may index this
+     * array directly */
     const void *values;
     uint64_t n_ranks;
     uint64_t stride_bytes;
@@ -712,7 +712,7 @@ struct shmht_info_array {
     /** the object's size: header, n_ranks * stride_bytes and a bit a rank, rounded up to pages */
     uint64_t total_bytes;
     uint64_t generation;
-    int32_t huge_errno; /**< why not all of it is in 2 MB pages: an errno, or 0 */
+    int32_t huge_errno; /**< why not all bytes are in 2 MB pages: an errno, or 0 */
     uint32_t notes;     /**< SHMHT_NOTE_* */
 };
 
@@ -761,10 +761,10 @@ struct shmht_stats {
     uint64_t entries;    /**< keys */
     uint64_t slots;      /**< slots of the present table, used or not */
     uint64_t generation; /**< of this table, when it was attached */
-    /** 0, or the generation of the table that the writer compacted this one into. This one then
-     * stays readable, and nothing is added to it */
+    /** 0, or the generation of the table that the writer compacted this one into. This table then
+     * stays readable, but the writer adds nothing to it */
     uint64_t superseded;
-    /** the object's size, which is the node's cost: the sum of the next six */
+    /** the object's size, which is what it costs the node: the sum of the next six members */
     uint64_t total_bytes;
     uint64_t header_bytes;
     uint64_t live_bytes;      /**< records that Gets find */
@@ -775,7 +775,7 @@ struct shmht_stats {
     uint64_t max_bytes;       /**< the cap */
     uint64_t table_grows;     /**< times that the table has grown */
     uint64_t huge_bytes;      /**< bytes of total_bytes that this handle has in 2 MB pages */
-    int32_t huge_errno;       /**< why not more of them: an errno, or 0 */
+    int32_t huge_errno;       /**< why huge_bytes is not higher: an errno, or 0 */
     uint32_t notes;           /**< SHMHT_NOTE_* */
 };
 

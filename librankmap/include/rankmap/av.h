@@ -5,16 +5,17 @@
  *
  * A *process group* is a world, or a job that was spawned or connected later. Its number is the
  * *pgid*; an *lpid* is a process's number in its group. The vector gives each group consecutive
- * *flat ids*: that of a process is the group's base + lpid. The maps of map.h use these ids.
+ * *flat ids*: a process has the id base + lpid, with the base of its group. The maps of map.h use
+ * these ids.
  *
  * The vector is one array of entries, indexed by flat id. rankmap_av_create() reserves address
- * space for opts.capacity entries. It cannot grow later, so choose the capacity large enough for
- * all groups that exist at one time, and for gaps that are too short for a new group. Reserved
- * space takes no memory until it is used. So entries never move, growth disturbs no reader, and one
- * map can contain processes of several groups.
+ * space for opts.capacity entries; the space takes no memory until it is used. The capacity is
+ * fixed: choose it large enough for all groups that exist at one time, and for gaps that are too
+ * short for a new group. Since entries never move, a group that is added or grows disturbs no
+ * reader. Since all groups share the flat ids, one map can contain processes of several groups.
  *
- * An entry has an address and a tag, which says what the caller likes, such as the transport or the
- * rail. All entries of a vector have the same size:
+ * An entry has an address and a tag. In the tag the caller stores what it likes, such as the number
+ * of the transport or rail. All entries of a vector have the same size:
  *
  *   - 0 bytes (*implicit*): address = first + step·lpid, with one tag for each group; suits the
  *     addresses of FI_AV_TABLE;
@@ -42,26 +43,26 @@
  *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
  *
  * rankmap_av_group_retire() returns a group's pages to the system, and frees its flat ids for later
- * groups, but not its pgid. Before that the caller drops all maps that contain these ids.
+ * groups, but not its pgid. Before you call it, drop all maps that contain these ids.
  *
  * rankmap_av_create(), rankmap_av_group_add() and rankmap_av_query() return -EINVAL for a pointer
- * that is NULL. The other functions fault, except rankmap_av_destroy(). If a call fails, the vector
- * and the call's output are as before.
+ * that is NULL, rankmap_av_group_next() for a map that is NULL. rankmap_av_destroy() accepts NULL.
+ * Any other NULL pointer faults. If a call fails, the vector and the call's output are as before.
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set, set_rule). Any other
  *          thread may meanwhile call rankmap_av_query(), rankmap_av_group_get(),
  *          rankmap_av_group_next() and rankmap_av_locate(). It may read an entry if the entry's
- *          last rankmap_av_set() (if it was never set: its group's add or grow) happens-before the
- *          read. Implicit entries may be read during rankmap_av_set_rule(): the reader gets the old
- *          rule or the new one. Reading takes no lock and waits for no writer; it starts again if
- *          changes of the groups or of the side table overtake it. An entry may be set again while
- *          no other thread reads it.
+ *          last rankmap_av_set() happens-before the read. For an entry that was never set, the add
+ *          or grow of its group must happen-before the read. Set an entry again only while no other
+ *          thread reads it. Implicit entries may be read during rankmap_av_set_rule(): the reader
+ *          gets the old rule or the new one. A read takes no lock and waits for no writer; it
+ *          starts again if changes of the groups or of the side table overtake it.
  *
  * Memory does not grow with the number of changes. The group table and the side table have two
- * copies each: a change fills the spare copy, then publishes it. (A new escape goes into the
- * present copy while that has room.) When a table outgrows its copies, larger ones replace them.
- * The smaller ones stay until rankmap_av_destroy(), and together take no more than the present two.
- * An escape stays in the side table until its group retires.
+ * copies each: a change fills the spare copy, then publishes it. (A newly escaped address goes into
+ * the present copy while that has room.) When a table outgrows its copies, larger ones replace
+ * them. The smaller ones stay until rankmap_av_destroy(), and together take no more than the
+ * present two. An escaped address stays in the side table until its group retires.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI", section III-B, has
  * 12-byte entries with one tag bit, and one vector per group. One flat range for all groups,
@@ -97,8 +98,8 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    /** in its lowest bits; at most as many as tag_mask has with entries of 8 bytes, 32 with 12
-     * bytes, 64 with 16 bytes and with implicit entries */
+    /** the tag, in the lowest bits. Entries of 8 bytes: at most as many bits as tag_mask has; of 12
+     * bytes: 32; of 16 bytes, and implicit: 64 */
     uint64_t tag;
 };
 
@@ -116,8 +117,8 @@ struct rankmap_av_group {
  * @param out   the vector
  * @return 0, -ENOMEM (also when the address space cannot be reserved), RANKMAP_ERANGE (capacity is
  *         0 or above RANKMAP_ID_LIMIT, or takes more bytes than a size_t counts), -EINVAL (NULL;
- *         opts->size or reserved; an allocator that lacks a function; entry_bytes; a tag_mask of
- *         all 64 bits, or one that is not 0 with entries that have not 8 bytes)
+ *         opts->size or reserved; an allocator that lacks a function; entry_bytes; a tag_mask that
+ *         has all 64 bits, or that is not 0 although entry_bytes is not 8)
  *
  * Unless entries are implicit, the call reserves their address space by one mmap(); reserved space
  * takes no memory. Destroy the vector with rankmap_av_destroy().
@@ -232,9 +233,10 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
 
 /**
- * @brief List the groups that a map has processes of, such as those that a communicator connects.
+ * @brief Get the next group of which a map has processes. A loop lists all groups that a
+ *        communicator connects.
  *
- * A caller that counts the maps of each group knows when to retire it:
+ * A caller that counts the maps of each group knows when to retire the group:
  *
  *     for (uint32_t id = 0; rankmap_av_group_next(av, map, id, &group) == 0; id = group.id + 1)
  *         n_maps[group.id]++;
@@ -244,8 +246,8 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
  * @param id     the lowest pgid of interest
  * @param group  the group with the lowest pgid from `id` on that has a process of the map
  * @return 0, RANKMAP_ENOENT (no further group), or -EINVAL (map is NULL)
- * @cost O(groups) for each group from `id` to the result, if all ids of the map (of a
- *       view: of its table) are in one group; otherwise also O(size of the map)
+ * @cost for each group from `id` to the result: O(groups), and O(size of the map) unless all ids of
+ *       the map (of a view: of its table) are in one group
  */
 RANKMAP_API int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map,
                                       uint32_t id, struct rankmap_av_group *group);
@@ -273,7 +275,8 @@ struct rankmap_info_av {
      *     is escaped
      *   - 12 bytes: an address, aligned to 4 bytes only, and a uint32_t tag
      *   - 16 bytes: a uint64_t address and a uint64_t tag
-     *   - more: the caller's, aligned as a multiple of entry_bytes is
+     *   - more: a struct of the caller's own. The array begins at a page, so entry_bytes decides
+     *     the alignment
      */
     const void *base;
     /** bytes of the vector's object, of all copies of its tables, and of the entries of all groups;

@@ -39,7 +39,7 @@ extern "C" {
 #define RANKMAP_MAX_LEVELS 8u                   /**< levels of a formula: see map.h */
 /** bytes of an entry that a lookup points at */
 #define RANKMAP_MAX_WIDTH 65536u
-#define RANKMAP_NO_RANK   UINT32_C(0xffffffff)         /**< no such rank, as MPI_UNDEFINED */
+#define RANKMAP_NO_RANK   UINT32_C(0xffffffff)         /**< no such rank, like MPI_UNDEFINED */
 #define RANKMAP_NO_ID     UINT64_C(0xffffffffffffffff) /**< no such id */
 /** @} */
 
@@ -66,8 +66,8 @@ extern "C" {
 #define RANKMAP_ETAG (-23008)
 /** the address vector's range of ids has no room for the group, or no group number is left */
 #define RANKMAP_EFULL (-23009)
-/** the map has duplicate ids, as a map from ranks to nodes has: it has no inverse, and is not an
- * MPI group */
+/** the map has duplicate ids, so it has no inverse and is not an MPI group; for example a map from
+ * ranks to nodes */
 #define RANKMAP_ENOTINJECTIVE (-23010)
 /** @} */
 
@@ -89,7 +89,7 @@ struct rankmap_error {
     int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
     /** in a text: the byte where parsing stopped, or where a bad range begins. In an array: the
-     * index of the bad element; of two equal ones, of the second. No place known: 2^64 - 1 */
+     * index of the bad element, or of the second of two equal elements. No place known: 2^64 - 1 */
     uint64_t where;
     uint64_t id;    /**< the bad id or rank; else #RANKMAP_NO_ID */
     char text[128]; /**< one English sentence without a newline */

@@ -5,7 +5,7 @@
  *
  * A list of ranks is a map too: its ids are the ranks. map.h describes the models: *affine* is
  * offset + stride·rank, *regular* a formula of one to eight levels, *runs* pieces of constant
- * stride. MPI's calls on groups and communicators, and a reversal:
+ * stride. This table has MPI's calls on groups and communicators, and a reversal:
  *
  * | MPI | here |
  * |---|---|
@@ -24,14 +24,14 @@
  *     n = rankmap_size(survivors);
  *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks in the world
  *
- * Results have MPI's order. The set operations compute the result from the parameters if each map
- * is affine or consists of few runs, and the result is a formula or few runs. Otherwise an
- * operation takes time linear in the sizes, and usually makes a scratch index or bit vector of one
- * of the maps.
+ * Results have MPI's order. Union, intersection and difference compute the result from the
+ * parameters if each map is affine or consists of few runs, and the result is a formula or few
+ * runs. Otherwise they take time linear in the sizes, and usually make a scratch index or bit
+ * vector of one of the maps.
  *
- * A *group* is a map without duplicate ids. For any other map, all functions except
- * rankmap_compose(), rankmap_include_ranks(), rankmap_include_ranges() and rankmap_compare() return
- * RANKMAP_ENOTINJECTIVE; rankmap_translate() does so for `to` alone.
+ * A *group* is a map without duplicate ids. Most functions return RANKMAP_ENOTINJECTIVE for a map
+ * that is no group. rankmap_compose(), rankmap_include_ranks(), rankmap_include_ranges() and
+ * rankmap_compare() accept any map; rankmap_translate() accepts any `from`.
  *
  * If a call fails, its output is untouched. If a result equals an argument, it may be that very
  * map, with one more reference.
@@ -59,26 +59,28 @@ extern "C" {
  *        these ranks.
  *
  * The result is the map of a child communicator. In the cases below the call computes a regular
- * result from the parameters; MODELS.md lists when it may still read ids. A level's *count* is the
- * number of values of its digit (struct rankmap_level); P is the product of the parent's counts,
- * without the last level's. Two runs of one stride count as regular: they are two blocks.
+ * result from the parameters; MODELS.md lists when it may still read ids. Two runs of one stride
+ * are two blocks, so they count as regular. A level's *count* is the number of values of its digit
+ * (struct rankmap_level). P is the product of the parent's counts, without the last level's.
  *
  *   - affine ∘ regular: all strides are scaled;
- *   - regular ∘ affine, if the child's stride is k·P ± W·c: k is any integer, W the product of the
- *     counts of the parent's lowest levels (of none: 1), and c divides the count of the next level.
- *     Examples are offsets, reversals and even splits; the first and last block may be partial;
- *   - regular ∘ regular, if each stride of the child moves one digit of the parent and no digit
- *     carries. Examples are bricks of grids and blocks of blocks.
+ *   - regular ∘ affine, if the child's stride is k·P ± W·c. Here k is any integer, W is the product
+ *     of the counts of some of the parent's lowest levels (of none: 1), and c divides the count of
+ *     the level above them. Examples are offsets, reversals and even splits; the first and last
+ *     block may be partial;
+ *   - regular ∘ regular, if each stride of the child changes only one digit of the parent's rank,
+ *     without a carry into the next: for example bricks of grids. A stride may carry if it runs
+ *     through a whole digit first, as in blocks of whole blocks.
  *
  * In the other cases:
  *
  *   - One of the two maps is runs, and the other affine: the call computes the result's runs.
- *   - The parent is irregular (here also two runs of one stride), and the child regular: the result
- *     is a *view* of the parent, and holds a reference to it. A view of a view is a view of the
- *     first table, if the list above covers the two formulas: the tenth generation costs no more
- *     than the first. The result gets a table of its own instead if that takes less than an eighth
- *     of the first table or less than the view, or with RANKMAP_NO_VIEW.
- *   - Otherwise the call expands the result's ids, and finds their model.
+ *   - The parent is irregular (or two runs of one stride), and the child regular: the result is a
+ *     *view* of the parent, and holds a reference to it. A view of a view is a view of the first
+ *     table, if the list above covers the two formulas: the tenth generation costs no more than the
+ *     first. The result gets a table of its own instead in three cases: with RANKMAP_NO_VIEW; if
+ *     its own table takes less than the view; if it takes less than an eighth of the first table.
+ *   - Any other two maps: the call expands the result's ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it, or to its table
  * @param child   its ids must be below the size of parent
@@ -89,9 +91,10 @@ extern "C" {
  *         duplicate ids, without RANKMAP_ALLOW_DUPLICATES); -ENOMEM; -EINVAL. A parent with
  *         duplicate ids needs no flag
  *
- * @cost O(1) where the first list applies, and for a view, if parent and child have no duplicate
- *       ids; O(number of runs) for runs. Otherwise O(child's size), with 4 or 8 bytes of scratch a
- *       rank
+ * @cost
+ *   - where the first list applies, and for a view: O(1) if parent and child have no duplicate ids
+ *   - for runs: O(number of runs)
+ *   - otherwise O(child's size), with 4 or 8 bytes of scratch a rank
  * @source "Memory Compression Techniques for Network Address Management in MPI", Table II. Some
  *         combinations of offset, stride and blockstride are tables there and formulas here. The
  *         divisibility conditions are those of layout algebra (CuTe)
@@ -117,7 +120,7 @@ struct rankmap_member {
  * - If the runtime can group equal colors (by a key-value store, by a sort over the processes),
  *   gather only the members of the own color, and pass those.
  * - If the keys do not change the order (all are equal, or each is the rank in the parent), leave
- *   all keys 0, and do not gather them. One allreduce finds this out.
+ *   all keys 0, and do not gather them. One allreduce shows whether this is so.
  * - If every process can compute the colors (nodes, rows, halves), gather nothing. If the ranks of
  *   a color are a formula, make that map (rankmap_affine(), rankmap_from_text()) and compose it
  *   with the parent: no array, no scratch.
@@ -148,9 +151,13 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost O(number of given ranks) if the parent is affine, except in two cases: the given ranks are
- *       more than 4,096 runs, or runs of strides other than 1; they are affine, 4,096 or more, and
- *       leave no formula. In these cases, and with another parent, O(size)
+ * @cost
+ *   - the parent is not affine: O(size of the parent)
+ *   - it is affine, and the given ranks are more than 4,096 runs, or runs with strides other than
+ *     1: O(size of the parent)
+ *   - it is affine, and the given ranks are 4,096 or more and affine, and the remaining ranks are
+ *     neither a formula nor up to three runs: O(size of the parent)
+ *   - otherwise O(number of given ranks)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -197,9 +204,9 @@ RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, 
  * @param n       number of ranges
  * @param opts    NULL: defaults
  * @param out     the map
- * @param err     names the range that has ranks which the parent lacks, or whose stride is 0 or
- *                leads away from its last rank; or, among up to 1,024 ranges, two that share a
- *                rank; or NULL
+ * @param err     names the bad range: it has a rank that the parent lacks, or its stride is 0 or
+ *                leads away from its last rank. Among up to 1,024 ranges, names two that share a
+ *                rank. May be NULL
  * @return as rankmap_compose(); RANKMAP_ERANGE also for a stride that is 0 or leads away from the
  *         last rank
  * @cost that of rankmap_from_ranges(), and of rankmap_compose()
@@ -236,7 +243,7 @@ RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const int *ranges
  *   - bitmap: O(1); elias-fano: O(log² n)
  *   - ascending runs: O(log of their number); other runs: O(their number)
  *   - lut, frames: O(n). See rankmap_index_create()
- *   - a view: as its table, and as g; O(n) if the table has duplicate ids
+ *   - a view: the cost for its table and for its formula g; O(n) if the table has duplicate ids
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
 
@@ -246,18 +253,18 @@ struct rankmap_index;
 /**
  * @brief Make the inverse of a map.
  *
- * For a *quick* map the index stores nothing, and calls rankmap_rank(). Quick maps are no views,
- * and are
+ * For a *quick* map the index stores nothing, and calls rankmap_rank(). A map is quick if it is not
+ * a view, and is one of these:
  *
- *   - regular, with one or two levels, or with strides that nest;
+ *   - regular, with one or two levels, or with strides that nest (see LAYOUT.md);
  *   - bitmap or elias-fano;
  *   - runs that ascend, or up to 8 runs;
- *   - irregular maps of up to 8 ranks.
+ *   - irregular, with up to 8 ranks.
  *
- * For any other map the index is an array of 4 bytes for each id of the range (greatest id less the
- * least; of a view: of its table), if the range is below 4 times the number of ranks. Else it is a
- * hash table of 12 to 16 bytes a rank. If ids are chosen so that they fall into one bucket, a query
- * is a binary search in that bucket.
+ * For any other map, the range decides: the greatest id less the least (of a view: of its table).
+ * If it is below 4 times the number of ranks, the index is an array of 4 bytes for each id of the
+ * range. Otherwise the index is a hash table of 12 to 16 bytes a rank. A query in a bucket of many
+ * ids, which an adversary may have chosen so, is a binary search.
  *
  * @param map        a group; the index keeps a reference
  * @param allocator  NULL: libc's
@@ -278,9 +285,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
  * @param from   the map to which `ranks` belong
- * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1. RANKMAP_NO_RANK stays what it is: so
- *               the output of one call may be the input of another, and so may MPI_PROC_NULL where
- *               that is -1
+ * @param ranks  array of n ranks of `from`; NULL: 0, 1, … n-1. The call copies RANKMAP_NO_RANK to
+ *               the output, so the output of one call may be the input of another. MPI_PROC_NULL
+ *               is copied too where it is -1
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
@@ -288,7 +295,7 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  *         -EINVAL
  * @cost O(n), without allocation, if `to` is affine. The call makes n calls of rankmap_rank() if n
  *       is at most 2, or if `to` is quick (see rankmap_index_create()) and n is below a sixteenth
- *       of its size. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
+ *       of the size of `to`. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -307,11 +314,11 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
- * @param out   the map. Without opts->id_limit and RANKMAP_NO_VIEW it is a itself if b has no other
- *              process, and b itself if only a is empty, with one more reference
+ * @param out   the map. If opts sets neither id_limit nor RANKMAP_NO_VIEW, it is a new reference:
+ *              to `a` if `a` has processes and `b` adds none, to `b` if only `a` is empty
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost that of rankmap_difference() of b and a; to join the result to a takes O(number of runs) if
+ * @cost that of rankmap_difference() of b and a. Joining its result to a takes O(number of runs) if
  *       both are affine or runs, otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
@@ -338,9 +345,9 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
  * @cost
  *   - two affine maps: O(log of the strides) if the result is a formula or up to three runs;
  *     otherwise O(number of the result's runs) if a loses fewer than 4,096 ids
- *   - one map is runs, and the other is runs or affine; the product of their numbers of runs is at
- *     most 4,096; and each run of a loses only stretches of consecutive ranks: O(that product) if
- *     the runs of b are in the order of those of a, else at most O(that product · runs of b)
+ *   - one map is runs, the other runs or affine; P, the product of their numbers of runs, is at
+ *     most 4,096; and each run of a loses only stretches of consecutive ranks. O(P) if the runs of
+ *     b come in the order of those of a, else at most O(P · runs of b)
  *   - otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,

@@ -3,9 +3,9 @@
  * @file lookup.h
  * @brief From a rank to the address of its entry, inline.
  *
- * A lookup binds a map to an array of entries: `base + width·id`. It is one cache line of the
- * caller's memory, meant as a member of a communicator. With base 0 and width 1 the result is the
- * id.
+ * A lookup binds a map to an array of entries: the entry of an id is at `base + width·id`. A lookup
+ * is one cache line of the caller's memory, meant as a member of a communicator. With base 0 and
+ * width 1 its result is the id.
  *
  *     rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
  *     struct entry *peer = rankmap_addr(&comm->lookup, rank);
@@ -19,11 +19,11 @@
  *   - rankmap_at() tests for affine first, then for the 32-bit table, for blocks and for the
  *     bit-packed table. For any other map it makes a call. It is best if a call site mostly meets
  *     one model, since the processor then predicts the branch. An affine lookup costs 6
- *     instructions of x86-64, including the load of an 8-byte entry and the return. For an entry at
- *     2^63 or above it makes a call.
+ *     instructions of x86-64, including the load of an 8-byte entry and the return. If the entry
+ *     is at address 2^63 or above, an affine lookup makes a call.
  *   - rankmap_at_nobranch() adds three terms: affine, blocks, 32-bit table. Terms that the map does
  *     not have are 0. It is best if a call site meets communicators of these models in random
- *     order: its one branch, a call for maps of any other model, always goes the same way.
+ *     order: its one branch, to a call for maps of other models, then always goes the same way.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
  * compiler knows. rankmap_at_form() is for callers that have already branched on the lookup's
@@ -31,7 +31,7 @@
  * that form remain.
  *
  * No function here checks that the rank is below the size of the map. Lookups of the forms
- * RANKMAP_FORM_AFFINE, _BLOCK and _PHASED read only the 64 bytes (rankmap_at_nobranch() also a
+ * RANKMAP_FORM_AFFINE, _BLOCK and _PHASED read only the lookup itself (rankmap_at_nobranch() also a
  * constant of the library). The other forms also read the map, which must outlive the lookup.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
@@ -45,8 +45,8 @@
 
 #if defined(__GNUC__)
 #define RANKMAP__LIKELY(condition) __builtin_expect(!!(condition), 1)
-/* From here on the compiler takes `value` for a new one. So behind a branch, no computation with
- * `value` moves up to before that branch, where both paths would pay for it. */
+/* From here on the compiler takes `value` for a new value. So it cannot move a computation with
+ * `value` from behind a branch to before that branch, where both paths would pay for it. */
 #define RANKMAP__APART(value) __asm__("" : "+r"(value))
 #else
 #define RANKMAP__LIKELY(condition) (condition)
@@ -83,14 +83,15 @@ extern "C" {
  * modulo 2^64.
  */
 struct rankmap_lookup {
-    /** with RANKMAP_FORM_AFFINE the same as base; else a number such that guard + r·step has its
-     * highest bit set for every rank r */
+    /** AFFINE: the same as base. Else: a number such that guard + r·step has its highest bit set
+     * for every rank r */
     uint64_t guard;
-    /** address of an entry: of rank 0, of the table's least id, or with SLOW of id 0 */
+    /** address of an entry. LUT32, PACKED: that of the table's least id. SLOW: that of id 0. Else:
+     * that of rank 0 */
     uint64_t base;
     uint64_t step;  /**< bytes from rank to rank; 0 with a table */
-    uint64_t magic; /**< ⌈2^64/b⌉; 0 without blocks; packed: mask of a value */
-    uint64_t jump;  /**< bytes that each block adds to those of step; packed: bits of a value */
+    uint64_t magic; /**< BLOCK, PHASED: ⌈2^64/b⌉. PACKED: mask of a value. Else: 0 */
+    uint64_t jump;  /**< bytes that each block adds to those of step. PACKED: bits of a value */
     /** LUT32, PACKED: points at the ids less the table's least id (uint32_t, or `jump` bits each).
      * SLOW: the map. Else: a uint32_t that is 0, which rankmap_at_nobranch() reads. Never NULL */
     const void *table;
@@ -104,9 +105,9 @@ struct rankmap_lookup {
 /**
  * @brief Bind a map to an array of entries.
  *
- * Any base is allowed. Affine lookups of entries at 2^63 and above take the slower path of
- * rankmap_at(). A map of blocks becomes RANKMAP_FORM_SLOW if its step times its number of ranks is
- * above 2^62.
+ * Any base is allowed. Affine lookups of entries at address 2^63 and above take the slower path of
+ * rankmap_at(). A blockstride map becomes RANKMAP_FORM_SLOW if its step in bytes times its number
+ * of ranks is above 2^62.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
  * @param map     the call keeps no reference: unless lookup->form is AFFINE, BLOCK or PHASED, the
@@ -141,8 +142,8 @@ static inline uint64_t rankmap__mulhi(uint64_t a, uint64_t b)
 }
 
 /**
- * @brief The value of `bits` bits at `index` of a bit-packed table, `mask` being 2^bits - 1, bits
- *        at most 56.
+ * @brief Value number `index` of a bit-packed table. Each value has `bits` bits, at most 56; `mask`
+ *        is 2^bits - 1.
  */
 static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint64_t bits,
                                          uint64_t mask)
@@ -157,8 +158,8 @@ static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint
 }
 
 /**
- * @brief rankmap_at() for callers that have branched on the form: without a branch, except for
- *        RANKMAP_FORM_SLOW.
+ * @brief rankmap_at() for callers that have already branched on the form. It has no branch, except
+ *        with RANKMAP_FORM_SLOW.
  * @param l      a lookup
  * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK also works for RANKMAP_FORM_AFFINE,
  *               and RANKMAP_FORM_PHASED for both

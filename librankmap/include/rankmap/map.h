@@ -38,16 +38,18 @@
  *     rankmap_unref(map);
  *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models. They have one
- * *level* for each digit of the rank: direct, offset and stride one, blockstride two,
- * md-blockstride three to eight. They take 16 bytes with one level, and 8 + 16·levels with more,
- * besides the object's header of 24. *Affine* is the common name of direct, offset and stride. The
- * other models are **irregular**.
+ * *level* for each digit of the rank. *Affine* is the common name of direct, offset and stride,
+ * which have one level; blockstride has two, md-blockstride three to eight. Besides the object's
+ * header of 24 bytes, a regular model takes 16 bytes with one level, and 8 + 16·levels with more.
+ * The other models are **irregular**.
  *
  * An irregular array of ids becomes a bit-packed table, or a slower model that is much smaller:
  * runs, bitmap or elias-fano with half of the table's bytes or less, frames with three quarters or
- * less. With its header a map takes at most ⌈log2(range + 1)⌉ bits a rank + 64 bytes; with
- * RANKMAP_FAST 32 bits where that is more. Only runs with duplicate ids may take more, if
- * rankmap_compose() or rankmap_unpack() makes them of other runs.
+ * less.
+ *
+ * With its header a map takes at most w bits a rank + 64 bytes. w is ⌈log2(range + 1)⌉; with
+ * RANKMAP_FAST it is at least 32. Only runs with duplicate ids may take more, if rankmap_compose()
+ * or rankmap_unpack() makes them of other runs.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -104,16 +106,17 @@ struct rankmap_opts {
  *   - RANKMAP_EDUP: two ranks with the same id, without RANKMAP_ALLOW_DUPLICATES
  *   - the codes that the function's own comment adds
  *
- * Some formulas cannot be stored although all ids are in range. Such a formula has rank 0 inside a
- * block of more than 2^31 ranks, not at its beginning; or one of its digits alone could move an id
- * by 2^40 or more. If the result is such a formula, some functions return RANKMAP_ERANGE:
+ * Two kinds of formulas cannot be stored although all ids are in range: those in which rank 0 is
+ * inside a block of more than 2^31 ranks, not at its beginning; and those in which one digit alone
+ * could move an id by 2^40 or more. If the result is such a formula, these functions return
+ * RANKMAP_ERANGE:
  *
  *   - rankmap_unpack();
  *   - rankmap_compose(), rankmap_split(), rankmap_include_ranks(), rankmap_include_ranges(),
  *     rankmap_exclude(), rankmap_exclude_ranks() and rankmap_exclude_ranges(), if the result has
  *     more than 2^24 ranks.
  *
- * The other functions make an irregular map of these ids.
+ * All other calls make an irregular map of these ids.
  * @{
  */
 
@@ -140,8 +143,8 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  *   - The parameters of a regular model show whether it has duplicate ids, except for three or more
  *     levels that do not nest (see LAYOUT.md). The call searches such levels, and irregular ids
  *     that do not ascend, for duplicates. The search takes scratch memory: one bit for each id of
- *     the range, or 16 bytes a rank if the range is at least 65,536 and 64 times the number of
- *     ranks. For a regular model it takes 8 bytes a rank more.
+ *     the range; but 16 bytes a rank if the range is at least 65,536 and at least 64 times the
+ *     number of ranks. For a regular model it takes 8 bytes a rank more.
  *   - You may pass an array of int if opts->id_limit is at most 2^31: a negative value then fails
  *     with RANKMAP_ERANGE.
  *
@@ -234,8 +237,8 @@ struct rankmap_range {
  * @param out       the map
  * @param err       names the bad range, or, among up to 1,024 ranges, two that share an id; or NULL
  * @return as described above; RANKMAP_ERANGE also for a stride that is 0 or leads away from `last`
- * @cost O(n_ranges · log n_ranges) if there are fewer than 2^23 ranges, and all strides are ±1 or
- *       no two ranges overlap; otherwise O(number of ranks)
+ * @cost O(n_ranges · log n_ranges) if there are fewer than 2^23 ranges, and either all strides are
+ *       ±1 or no two ranges overlap; otherwise O(number of ranks)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out,
@@ -251,7 +254,8 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  * - An empty text, or blanks alone, is the empty map.
  * - A range whose last is below its first counts downwards, with or without a minus sign in its
  *   stride.
- * - A negative stride upwards, or a stride of 0, or of 2^41 and more, fails with RANKMAP_ERANGE.
+ * - The call fails with RANKMAP_ERANGE if a range that counts upwards has a negative stride, or if
+ *   a stride is 0, or 2^41 or more.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -269,9 +273,10 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  *
  * The text is one of these:
  *
- *   - PMI_process_mapping: `(vector,(0,4,16))` is, from node 0 on, 4 nodes of 16 ranks each. The
- *     call also reads what MPICH 4.1 added: a bare number is a node with one rank, and `[…]x3` is
- *     what is in the brackets, three times. The vector is repeated until every rank has its node.
+ *   - PMI_process_mapping: `(vector,(0,4,16))` means 4 nodes, from node 0 on, of 16 ranks each. The
+ *     call also reads what MPICH 4.1 added: a bare number is a node with one rank, and `[…]x3`
+ *     repeats what is in the brackets three times. The call repeats the vector until every rank has
+ *     its node.
  *   - A task map of Flux RFC 34: `[[0,4,16,1]]` or `{"version":1,"map":[[0,4,16,1]]}`, where the
  *     last number repeats the block. If a task map does not place exactly n ranks, the call fails
  *     with RANKMAP_ERANGE.
@@ -353,14 +358,14 @@ struct rankmap_info {
     uint32_t kind; /**< enum rankmap_kind */
     uint32_t n_ranks;
     const char *kind_name; /**< such as "stride"; constant */
-    uint64_t min_id;       /**< of all ranks; of a view: of the whole table; 0 in an empty map */
-    uint64_t max_id;
-    int64_t offset;    /**< o */
-    uint64_t phase;    /**< φ */
-    uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
-    uint32_t n_runs;   /**< runs only */
-    uint32_t bits;     /**< lut: bits of a value; frames, elias-fano: of a low part; else 0 */
-    uint32_t distinct; /**< 1 if no id occurs twice */
+    uint64_t min_id;       /**< least id; of a view: of its whole table; 0 in an empty map */
+    uint64_t max_id;       /**< greatest id, likewise */
+    int64_t offset;        /**< o */
+    uint64_t phase;        /**< φ */
+    uint32_t n_levels;     /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
+    uint32_t n_runs;       /**< runs only */
+    uint32_t bits;         /**< lut: bits of a value; frames, elias-fano: of a low part; else 0 */
+    uint32_t distinct;     /**< 1 if no id occurs twice, else 0 */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
     /** parameters and tables: the figure to compare with other libraries' */
     uint64_t model_bytes;
@@ -415,23 +420,25 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * The call checks every parameter as the functions above do, and checks a table for ids out of
  * range and for duplicate ids. It chooses the map's model anew.
  *
- * @param buf   packed map, at its beginning; more may follow
+ * @param buf   begins with a packed map; other bytes may follow
  * @param len   bytes there
  * @param opts  NULL: defaults. Set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
  * @param out   the map
  * @return bytes consumed; RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
  *         or -EINVAL. On failure *out is untouched
  *
- * If a regular map has three or more levels that do not nest, only a check of every rank finds
- * duplicate ids, unless a level of stride 0 shows them at once (LAYOUT.md defines both). The call
- * makes this check if the map has up to 65,536 ranks. It refuses a larger one with RANKMAP_ERANGE,
- * also with RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much time. In the same way it
- * refuses runs that have more ranks than the body of their packed form has bytes, if no run of
- * several ranks has stride 0, and
+ * If a regular map has three or more levels and they do not nest (see LAYOUT.md), it may have
+ * duplicate ids. Some levels of stride 0 show them at once; otherwise only a check of every rank
+ * finds them. The call makes this check if the map has up to 65,536 ranks. It refuses a larger map
+ * with RANKMAP_ERANGE, also with RANKMAP_ALLOW_DUPLICATES, so that a few bytes cannot cost much
+ * time.
  *
- *   - there are 8,388,608 runs or more; or
- *   - the call has compared 8,388,608 pairs of runs whose ranges of ids overlap, has found no
- *     common id, and has more such pairs to compare.
+ * For the same reason it refuses runs with RANKMAP_ERANGE, if all of this holds:
+ *
+ *   - the runs have more ranks than the body of their packed form has bytes;
+ *   - no run of several ranks has stride 0;
+ *   - there are 8,388,608 runs or more; or the call has compared 8,388,608 pairs of runs whose
+ *     ranges of ids overlap, has found no common id, and has more such pairs to compare.
  *
  * The call allocates memory in proportion to len, and up to 1.5 MiB more for the check of every
  * rank.
