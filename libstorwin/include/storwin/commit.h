@@ -118,7 +118,7 @@ extern "C" {
  *     first commit after an older generation was opened, the file may have that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates during the call: a bit for each page. If it appends to the journal: 16 bytes for each
+ * @allocates during the call: a bit for each page, if it writes 256 or more. If it appends to the journal: 16 bytes for each
  *            4,096 bytes that changed, and copies of up to 1 MiB. If threads store meanwhile: a
  *            copy of the pages that it writes, and three bits for each page. Needs about 80 KiB of
  *            stack.
