@@ -144,7 +144,7 @@ struct pmiwire_exchange_ops {
      * Allgathers then send nothing to `node` until you call pmiwire_exchange_ready(). This costs no
      * memory, because they keep their pairs until they complete anyway. Frames of other types may
      * still follow.
-     * @param node   never this node itself
+     * @param node   the receiver, never this node
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  the sum of all lengths, at most opts.max_frame_bytes
      * @return 0; 1: the queue is long
@@ -160,11 +160,11 @@ struct pmiwire_exchange_ops {
     /**
      * A Get has ended. Needed unless all Gets are PMIWIRE_GET_LOCAL.
      * @param token  of the Get
-     * @param rc     0; PMIWIRE_ENOENT: no such key, and no rank is left for which the Get would
-     *               wait (pmiwire_exchange_get_culprit()), or the rank that gets is gone;
-     *               PMIWIRE_ETIME: opts.wait_ns has passed; -ENOMEM: no memory for the value that
-     *               has come, or opts.max_bytes would be exceeded; or the reason why the exchange
-     *               failed
+     * @param rc     0; PMIWIRE_ENOENT: no such key; a waiting Get ends so only if no rank is left
+     *               that could put the key (pmiwire_exchange_get_culprit() returns one), or if its
+     *               own rank is gone; PMIWIRE_ETIME: opts.wait_ns has passed; -ENOMEM: no memory
+     *               for the value that has come, or opts.max_bytes would be exceeded; or the reason
+     *               why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);

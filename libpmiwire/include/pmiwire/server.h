@@ -66,11 +66,11 @@
  * Versions. The server never answers with a higher subversion of PMI than the client has asked for,
  * unless PMIWIRE_SERVER_PMI_1_2 is set.
  *
- * Several nodes. Each node has a server with a job for its own ranks. In each server an exchange
- * (exchange.h) connects the job with those of the other nodes.
+ * Several nodes. Each node has a server, whose job has the node's own ranks. An exchange
+ * (exchange.h) in each server connects these parts of the job.
  * - Set ops->send(), and in the job's options node_of, node and number. You choose the numbers of
  *   the nodes. Hand over frames with pmiwire_server_frame().
- * - No rank leaves a Fence before it is complete on all nodes.
+ * - No rank leaves a Fence before all ranks of all nodes have entered it.
  * - A Get goes to other nodes only if the client asks for that (`fp-get`).
  * - The server refuses group barriers that span nodes.
  *
