@@ -241,8 +241,7 @@ struct pmiwire_server_ops {
     int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
                   const void *block, size_t bytes);
 
-    /** A Fence is complete, and the server has not answered any rank yet. You may advertise
-     * here. */
+    /** A Fence is complete, and the server has answered no rank yet. You may advertise here. */
     void (*fenced)(void *ctx, const struct pmiwire_peer *job);
 
     /**
