@@ -229,7 +229,7 @@ PMIWIRE_API int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_eve
  */
 PMIWIRE_API size_t pmiwire_client_output(struct pmiwire_client *c, const void **data);
 
-/** @brief Report that n of those bytes were written. */
+/** @brief Report that n of the bytes from pmiwire_client_output() were written. */
 PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
 
 /**

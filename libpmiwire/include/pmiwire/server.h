@@ -400,7 +400,7 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
  * @brief Put a pair of any bytes into the engine's own store. For the launcher, for example for
  *        spawn's preputs.
  *
- * Other nodes get it with the next Fence, unless ops->put is set.
+ * Other nodes get the pair with the next Fence, unless ops->put is set.
  * @return 0, -ENOMEM (also for max_kvs_bytes and max_exchange_bytes), PMIWIRE_ENOENT (no such job),
  *         PMIWIRE_EEMPTY (the key), PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, or the reason why the
  *         exchange failed. If the job has several nodes or a Get waits, a pair that does not fit
@@ -443,10 +443,10 @@ PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, in
  */
 PMIWIRE_API int pmiwire_conn_input(struct pmiwire_conn *conn, const void *data, size_t n);
 
-/** @brief Get bytes to write. @return their number. *data is valid until the next call */
+/** @brief Get the bytes to write. @return their number. *data points to them until the next call */
 PMIWIRE_API size_t pmiwire_conn_output(struct pmiwire_conn *conn, const void **data);
 
-/** @brief Report that n of those bytes were written. */
+/** @brief Report that n of the bytes from pmiwire_conn_output() were written. */
 PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
 
 /**
