@@ -18,15 +18,15 @@
  *     pmiwire_server_job_add(server, &job, &id);              // a job of n ranks
  *     pmiwire_server_accept(server, id, rank, NULL, &conn);   // a client's connection
  *     while ((n = read(fd, buf, sizeof buf)) > 0) {
- *         pmiwire_conn_input(conn, buf, n);                   // it understands, and answers
+ *         pmiwire_conn_input(conn, buf, n);                   // decodes them, and answers
  *         while ((n = pmiwire_conn_output(conn, &out)) > 0 && (n = write(fd, out, n)) > 0)
  *             pmiwire_conn_sent(conn, n);
  *     }
  *     pmiwire_conn_close(conn);
  *     pmiwire_server_destroy(server);
  *
- * examples/pmiwire.c is the whole program. client.h begins with the same for a client. Each header
- * can be included alone:
+ * examples/pmiwire.c is this program in full. client.h begins with such an outline of a client.
+ * Each header can be included alone:
  *
  *   - pmiwire/base.h     strings, errors, allocator
  *   - pmiwire/codec.h    messages: decode without copying, encode without allocating
@@ -44,10 +44,11 @@
  * @threads MT-Safe on distinct objects: one server, session, decoder, encoder or exchange belongs
  * to one thread at a time. There is no global state.
  *
- * @source The wire: MPICH, Hydra, Slurm and Flux, as measured. Compatible extra fields: "SHMEMPMI:
- *         Shared Memory based PMI for Improved Performance and Scalability" (CCGrid 2016), section
- *         VI-A; their exact grammar was measured. The exchange: "PMI Extensions for Scalable MPI
- *         Startup" (EuroMPI/ASIA 2014). The engines without I/O and the limits are ours.
+ * @source The wire: MPICH, Hydra, Slurm and Flux, as measured. The compatible extra fields:
+ *         "SHMEMPMI: Shared Memory based PMI for Improved Performance and Scalability" (CCGrid
+ *         2016), section VI-A; their exact grammar was measured. The exchange: "PMI Extensions for
+ *         Scalable MPI Startup" (EuroMPI/ASIA 2014). The engines without I/O and the limits are
+ *         ours.
  */
 #ifndef PMIWIRE_H
 #define PMIWIRE_H

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Release of this header; pmiwire_version() is that of the library in use. */
+/** Release of this header. pmiwire_version() returns the release of the library in use. */
 #define PMIWIRE_VERSION_MAJOR 0
 #define PMIWIRE_VERSION_MINOR 1
 #define PMIWIRE_VERSION_PATCH 0
@@ -30,9 +30,9 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
  * `-EAGAIN` occur), or one of these. The values never change.
  *
- * A function refuses an option struct or a table of callbacks with -EINVAL in three cases: `size`
- * is below that of this release; `size` is above 4,096; a byte beyond the members of this release
- * is not 0.
+ * A function refuses an option struct or a table of callbacks with -EINVAL in three cases: its
+ * `size` is below the size of this release's struct; `size` is above 4,096; or a byte beyond this
+ * release's members is not 0.
  * @{
  */
 /** PMI-2 length is not a positive decimal of at most 6 characters */
@@ -62,7 +62,7 @@ extern "C" {
 #define PMIWIRE_EPROTO    (-21021) /**< the peer's answer does not fit the request */
 #define PMIWIRE_EVERSION  (-21022) /**< the other side does not speak this version */
 #define PMIWIRE_EMAPPING  (-21023) /**< syntax error in a process mapping */
-/** a mapping that does not fit: too long, or numbers out of range */
+/** a process mapping that is too long, or has numbers out of range */
 #define PMIWIRE_EMAPSIZE (-21024)
 #define PMIWIRE_ENOENT   (-21025) /**< no such key, name, job or attribute */
 #define PMIWIRE_EEXIST   (-21026) /**< name already published, or rank already connected */
@@ -131,8 +131,8 @@ struct pmiwire_keyval {
 };
 
 /**
- * Where sessions and engines get memory. `realloc` and `free` must be set: otherwise the function
- * that takes the allocator returns -EINVAL.
+ * Where sessions, servers and exchanges get memory. `realloc` and `free` must be set: otherwise the
+ * function that takes the allocator returns -EINVAL.
  *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
  *   - The allocator outlives every object that was made with it.
  */
@@ -157,7 +157,7 @@ struct pmiwire_error {
 /**
  * @brief Explain an error code.
  * @param code  PMIWIRE_E*, -errno (libc's text), or 0
- * @return a constant phrase without a newline, never NULL: in English, or libc's own
+ * @return a constant phrase without a newline, never NULL; in English, or for -errno libc's own
  *
  * MT-Safe. Allocates nothing.
  */

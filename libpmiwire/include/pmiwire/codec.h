@@ -4,9 +4,9 @@
  * @brief PMI messages to fields and back, on both wires, without copying or allocating.
  *
  * A PMI-1 message is a line of words, `cmd=put kvsname=k key=a value=b`. PMI-1's spawn has one
- * field a line (`mcmd`). A PMI-2 message is a decimal length and fields, `
- * 22cmd=kvs-get;key=alpha;`. The first bytes of a message show the wire. libpmiwire/WIRE.md has the
- * grammar.
+ * field a line (`mcmd`). A PMI-2 message is a decimal length of six characters, then fields:
+ * `22cmd=kvs-get;key=alpha;` behind four spaces. The first bytes of a message show the wire.
+ * libpmiwire/WIRE.md has the grammar.
  *
  * **Decoding** splits a message into fields that point into your buffer. Call pmiwire_decode() with
  * the bytes received so far, from the start of the message. They may end anywhere, and may contain
@@ -47,10 +47,11 @@ extern "C" {
 #define PMIWIRE_USUAL_FIELDS 32u
 
 /**
- * Set in pmiwire_field::flags when the value holds `;;` for `;` (PMI-2): see pmiwire_unescape().
+ * Set in pmiwire_field::flags if the value has `;;` where a `;` is meant (PMI-2): see
+ * pmiwire_unescape().
  */
 #define PMIWIRE_FIELD_ESCAPED 1u
-/** Set in pmiwire_field::flags when the key ends in a decimal index, as `argv3` does. */
+/** Set in pmiwire_field::flags if the key ends in a decimal index, as `argv3` does. */
 #define PMIWIRE_FIELD_INDEXED 2u
 
 /** One field of a message; key and value point into the decoded buffer. */
@@ -81,18 +82,19 @@ struct pmiwire_msg {
 #define PMIWIRE_DECODE_VALUE_TO_EOL 1u
 
 /**
- * A decoder: plain data, no resources. Set it up with pmiwire_decoder_init(). After an error read
- * the members below `flags`.
+ * A decoder: plain data, no resources. Set it up with pmiwire_decoder_init(). The members below
+ * `flags` say more about an error or an incomplete message.
  */
 struct pmiwire_decoder {
     size_t max_msg_bytes; /**< limit on a whole message, framing included */
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: its offset in the buffer */
-    /** after an error: length of the bad message if the buffer has all of it: you may skip it and
-     * continue. 0: the end is unknown, so nothing behind it can be decoded */
+    /** after an error: the length of the bad message if the buffer has all of it; you may skip that
+     * many bytes and continue. 0: the end of the message is unknown, so nothing behind it can be
+     * decoded */
     size_t err_bytes;
-    size_t need_bytes; /**< after pmiwire_decode() returned 0: fewest bytes to call it with */
+    size_t need_bytes; /**< after pmiwire_decode() returned 0: pass it at least this many bytes */
     /** @private */
     size_t scanned;
     /** @private */
@@ -115,12 +117,12 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  *
  *  - If the message is incomplete, the call returns 0. Call again with the same bytes and more
  *    behind them; the buffer may have moved.
- *  - After an error `msg` has the parts before the error. In particular it has `cmd`, `id` and
- *    `wire` if the name was readable, so that a server can answer by name.
+ *  - After an error `msg` has the parts of the message before the error. If the command's name was
+ *    readable, these include `cmd`, `id` and `wire`, so that a server can send the right answer.
  *  - The decoder accepts empty values, duplicate fields and unknown fields. pmiwire_msg_check()
  *    finds these.
  *
- * @param d    decoder; keeps its place between calls while a message is incomplete
+ * @param d    the decoder; while a message is incomplete, it keeps its place between calls
  * @param buf  received bytes, from the start of a message
  * @param len  bytes of buf
  * @param msg  filled in; set `fields` and `cap_fields` before the call
@@ -147,8 +149,9 @@ PMIWIRE_API size_t pmiwire_unescape(struct pmiwire_str value, char *out);
 struct pmiwire_profile;
 
 /**
- * An encoder: plain data, no resources. It keeps the first error: encode a whole message and check
- * only the result of pmiwire_enc_end(). MT-Safe on distinct encoders. No call on one allocates.
+ * An encoder: plain data, no resources. It keeps the first error. So encode a whole message, and
+ * check only the result of pmiwire_enc_end(). MT-Safe on distinct encoders. No call on an encoder
+ * allocates.
  */
 struct pmiwire_encoder {
     /** may be set to 1 after pmiwire_enc_begin(): pad PMI-2's length on the right, as Slurm does */
@@ -206,7 +209,7 @@ PMIWIRE_API void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t 
 PMIWIRE_API void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field,
                                  struct pmiwire_str value);
 
-/** @brief Add a number; to a PMIWIRE_TYPE_BOOL field, `TRUE` or `FALSE`. */
+/** @brief Add a number. A PMIWIRE_TYPE_BOOL field gets `FALSE` for 0, otherwise `TRUE`. */
 PMIWIRE_API void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value);
 
 /** @brief Add an indexed field, such as `argv3`. */
@@ -214,11 +217,11 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
                                      struct pmiwire_str value);
 
 /**
- * @brief Add an extra field, which peers that do not know it skip.
+ * @brief Add an extra field, one that peers skip if they do not know it.
  *
  * The message must stay readable for every peer that was measured. A field that breaks one of these
  * rules makes pmiwire_enc_end() fail:
- *  - key: 1 to 31 letters, digits, `-`, `_` or `.`, and no name to which a peer gives a meaning
+ *  - key: 1 to 31 letters, digits, `-`, `_` or `.`; not a name to which some peer gives a meaning
  *    (PMIWIRE_ERESERVED)
  *  - value: not empty (PMIWIRE_EEMPTY); bytes from 33 to 126 without `;` and `\` (PMIWIRE_ECHARS);
  *    at most 900 bytes (PMIWIRE_EVALLEN)
@@ -234,8 +237,9 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 /**
  * @brief End a message.
  * @param e    the encoder
- * @param err  filled in on failure: code, command and field, and a text that names the wrong byte
- *             of a key or value and the peer that cannot read it. May be NULL
+ * @param err  filled in on failure: code, command, field and a text. If a key or value is refused,
+ *             the text says why (such as the byte, or the length and the limit), and which peer
+ *             cannot read it. May be NULL
  * @return length of the message in bytes, or the first error: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (the length has more than PMI-2's six digits),

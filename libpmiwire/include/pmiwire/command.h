@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file command.h
- * @brief Every command of both wires and its fields: one table for reading,
- *        checking, writing, documenting and fuzzing.
+ * @brief One table with every command of both wires and its fields, for reading, checking, writing,
+ *        documenting and fuzzing messages.
  *
- * The table is data: walk the ids below PMIWIRE_CMD_COUNT_ to print a manual
- * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
+ * The table is data. Walk the ids below PMIWIRE_CMD_COUNT_ to print a manual, as `pmiprobe
+ * --commands` does, or a fuzzing dictionary, as `pmiprobe --dict` does.
  *
  * Check a message with pmiwire_msg_check() before you trust its fields. The call finds missing
  * mandatory fields, duplicates, empty values and malformed numbers, and reports the field and its
- * offset. It skips fields that the table does not know, so that extra fields stay compatible.
+ * offset. It skips fields that the table does not have, so that peers may send extra fields.
  *
- *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
+ *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // server (client: CHECK_FIRST_WINS)
  *         …err.code, err.text…
  *     else if (msg.id == PMIWIRE_V1_GET)
  *         rc = pmiwire_msg_str(&msg, PMIWIRE_F_KEY, &key);
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/** Commands. A reply follows its request. The numbers never change. */
+/** Commands. In this list a request's reply comes after it. The numbers never change. */
 enum {
     PMIWIRE_CMD_UNKNOWN = 0,
 
@@ -102,8 +102,8 @@ enum {
     PMIWIRE_CMD_COUNT_ /**< one past the last; grows */
 };
 
-/** Fields. If a name differs between the wires (`pmi_version`, `pmi-version`), these are two
- * fields. */
+/** Fields. If a field's name differs between the wires (`pmi_version`, `pmi-version`), each name is
+ * a field of its own. */
 enum {
     PMIWIRE_F_NONE = 0,
     PMIWIRE_F_RC = 1,
@@ -168,7 +168,7 @@ enum {
     PMIWIRE_F_PREPUTCOUNT,
     PMIWIRE_F_PPKEY, /**< ppkey0 … */
     PMIWIRE_F_PPVAL,
-    PMIWIRE_F_SUBCMD, /**< opens a sub-command, to which the fields behind it belong */
+    PMIWIRE_F_SUBCMD, /**< opens a sub-command: the fields behind it belong to that */
     PMIWIRE_F_MAXPROCS,
     PMIWIRE_F_ARGC,
     PMIWIRE_F_ARGV, /**< argv0 … */
@@ -220,7 +220,7 @@ struct pmiwire_command_desc {
     const char *name;
     uint16_t id;   /**< PMIWIRE_V1_* or PMIWIRE_V2_* */
     uint16_t wire; /**< framing */
-    /** id of the answer to a request; 0 for a reply, and for a request without answer */
+    /** id of a request's answer; 0: this is a reply, or a request without an answer */
     uint16_t reply;
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
@@ -229,13 +229,13 @@ struct pmiwire_command_desc {
 };
 
 /**
- * @brief A command by id, NULL when there is none: ids have gaps.
+ * @brief Get a command's description by its id. NULL: no such command; ids have gaps.
  *
  * MT-Safe. Cost: constant.
  */
 PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 
-/** @brief A field's description, NULL when there is none. MT-Safe. */
+/** @brief Get a field's description. NULL: no such field. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
 
 /** For pmiwire_msg_check(): accept duplicate fields. The first one counts, as in every PMI client.
@@ -246,10 +246,9 @@ PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
  * @brief Check a decoded message against the table.
  *
  * @param msg    decoded
- * @param flags  for a server 0: a duplicate of a field that may occur once is an error. For a
- *               client PMIWIRE_CHECK_FIRST_WINS
- * @param err    the error, with the offset from the message's start; untouched on success; may be
- *               NULL
+ * @param flags  a server passes 0: then a duplicate of a field that may occur only once is an
+ *               error. A client passes PMIWIRE_CHECK_FIRST_WINS
+ * @param err    filled in on failure, with the offset from the message's start; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
  * The call skips fields that the command does not have.
@@ -266,10 +265,10 @@ PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
  * nothing. Cost: a scan of the message's fields.
  * @{
  */
-/** @brief A field's bytes, raw: see pmiwire_unescape(). */
+/** @brief Get a field's bytes as on the wire; see pmiwire_unescape(). */
 PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
-/** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
+/** @brief Get a number in the range of int32_t; from a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
 /** @} */
 

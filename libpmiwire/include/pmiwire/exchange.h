@@ -11,8 +11,8 @@
  *
  * A key is DENSE or SPARSE. A DENSE key is one that most nodes read: a Fence brings it to all
  * nodes. A SPARSE key is one that few nodes read: it stays at its *home*, one node that opts.design
- * chooses, and readers fetch it from there. A Get looks on its own node. If you ask for it, it then
- * asks the home, and waits there for the Put.
+ * chooses, and readers fetch it from there. A Get looks on its own node. With PMIWIRE_GET_REMOTE it
+ * then asks the home. With PMIWIRE_GET_WAIT it also waits there until a rank puts the key.
  *
  * Liveness. You report the ranks of your node that are *gone*. Such a rank enters no further
  * collective and puts no further pair.
@@ -43,9 +43,9 @@
  *     pmiwire_exchange_tick(x, now_ns);              // twice a second
  *     pmiwire_exchange_fail(x, PMIWIRE_ELOST, node); // a link has broken
  *
- * Callbacks may call every function here for the same exchange, except pmiwire_exchange_destroy(),
- * unless the callback's comment forbids it. The exchange reports results before the outermost call
- * returns.
+ * A callback may call the functions of this header for the same exchange, except
+ * pmiwire_exchange_destroy(). The comments of some callbacks forbid more. The exchange reports
+ * results before the outermost call returns.
  *
  * Threads: one exchange, one thread at a time; MT-Safe on distinct exchanges. No global state.
  *
@@ -54,7 +54,8 @@
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
  * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The Fence as a flood over the
- * tree, acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
+ * tree, acknowledged Puts, homes, agreement on concurrent Puts, blocks and the handling of failures
+ * are ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -72,9 +73,9 @@ struct pmiwire_exchange; /**< one node's part in one job */
 
 /** @name Designs: where SPARSE keys live
  *
- * - DKVS: the home is chosen by the key's hash. A Put sends 1 frame; without
- *   PMIWIRE_EXCHANGE_FENCE_FREE the home acknowledges it with 1 frame. A Get that does not find the
- *   key on its own node costs 1 request and 1 answer.
+ * - DKVS: the key's hash chooses the home. A Put sends 1 frame, and the home acknowledges it with 1
+ *   frame (not with PMIWIRE_EXCHANGE_FENCE_FREE). A Get that does not find the key on its own node
+ *   costs 1 request and 1 answer.
  * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing.
  *   A Get that does not find the key on its own node costs 1 request and 1 answer.
  * - TREE: the nodes form a tree, and the home is its root, node 0. A Put goes to every ancestor,
@@ -120,14 +121,14 @@ struct pmiwire_exchange; /**< one node's part in one job */
 #define PMIWIRE_GONE_COUNT_    6u
 /** @} */
 
-/** No rank: the source of pairs that the launcher puts; an unknown source of a Get. */
+/** No rank: the launcher itself in a Put or Get; as the source of a Get, an unknown rank. */
 #define PMIWIRE_RANK_NONE (-1)
-/** pmiwire_exchange_fence(): all local ranks at once. */
+/** For pmiwire_exchange_fence(): all local ranks enter at once. */
 #define PMIWIRE_RANK_ALL (-2)
 
 /**
- * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
- * returns or calls the exchange. Copy them before you pass them to the exchange.
+ * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments are valid until the callback
+ * returns or calls the exchange: copy them before you pass them to the exchange.
  */
 struct pmiwire_exchange_ops {
     size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
@@ -136,15 +137,14 @@ struct pmiwire_exchange_ops {
      * Send a frame: queue or copy its bytes, which are valid only during the call. Must not call
      * the exchange: report a dead link after the call. Needed with two nodes or more.
      *
-     * The link delimits frames, authenticates its peer and refuses replays. Between two nodes
-     * frames must arrive whole, exactly once and in order. There is no order between different
-     * pairs of nodes.
+     * Your links must deliver the frames between two nodes whole, exactly once and in order, from
+     * an authenticated peer. Frames between different pairs of nodes may arrive in any order.
      *
      * Back-pressure: return 1 when the queue is long. The frame counts as sent. Fences and
-     * Allgathers then send nothing to this node until you call pmiwire_exchange_ready(). This costs
-     * no memory, because they keep their pairs until they complete anyway. Frames of other types
-     * may still follow.
-     * @param node   never this one
+     * Allgathers then send nothing to `node` until you call pmiwire_exchange_ready(). This costs no
+     * memory, because they keep their pairs until they complete anyway. Frames of other types may
+     * still follow.
+     * @param node   the receiver, never this node
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  the sum of all lengths, at most opts.max_frame_bytes
      * @return 0; 1: the queue is long
@@ -160,10 +160,11 @@ struct pmiwire_exchange_ops {
     /**
      * A Get has ended. Needed unless all Gets are PMIWIRE_GET_LOCAL.
      * @param token  of the Get
-     * @param rc     0; PMIWIRE_ENOENT: no such key, or for PMIWIRE_GET_WAIT: every rank that could
-     *               put it is gone (pmiwire_exchange_get_culprit() returns one); PMIWIRE_ETIME:
-     *               opts.wait_ns has passed; -ENOMEM: no memory for the value that has come (also
-     *               for max_bytes); or the reason why the exchange failed
+     * @param rc     0; PMIWIRE_ENOENT: no such key; a waiting Get ends so only if no rank is left
+     *               that could put the key (pmiwire_exchange_get_culprit() returns one), or if its
+     *               own rank is gone; PMIWIRE_ETIME: opts.wait_ns has passed; -ENOMEM: no memory
+     *               for the value that has come, or opts.max_bytes would be exceeded; or the reason
+     *               why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
@@ -178,13 +179,14 @@ struct pmiwire_exchange_ops {
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
-     * Take pairs that a collective has brought, this node's included. Many pairs come in several
-     * calls. Must not call the exchange, except for the two queries named here.
+     * Take pairs that a collective has brought, this node's own pairs included. If there are many,
+     * the exchange calls this several times. Must not call the exchange, except for the two queries
+     * named here.
      *
      * - Fence: put the pairs in order into the store of `find`. Later pairs replace earlier ones.
-     *   With `find`, the pairs that this node has already put for the next Fence come once more, at
-     *   the end, so that they stay the latest. pmiwire_exchange_pairs() returns the number of all
-     *   pairs.
+     *   pmiwire_exchange_pairs() returns how many pairs the Fence brings. With `find`, further
+     *   pairs follow at the end: those that this node has already put for the next Fence come once
+     *   more, so that they stay the latest.
      * - Allgather: the key is the rank, 4 bytes as in memory (uint32_t). Each rank comes once, in
      *   any order. pmiwire_exchange_longest_value_bytes() returns the length of the longest value.
      * @param block  for pmiwire_block_next() or shmht_writer_merge(); aligned to 8
@@ -194,7 +196,8 @@ struct pmiwire_exchange_ops {
 
     /**
      * Look a key up in a store of your own. NULL: the exchange keeps all pairs itself. If you set
-     * `find`, set `pairs` too; the exchange then keeps no DENSE pair beyond its Fence.
+     * `find`, set `pairs` too; the exchange then keeps a DENSE pair only until its Fence is
+     * complete.
      *
      * - `find` must find the pairs that `pairs` has brought.
      * - It must find this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
@@ -212,8 +215,8 @@ struct pmiwire_exchange_ops {
      * @param rc     0; PMIWIRE_EGONE: neither it nor a later Ring can complete; or the reason why
      *               the exchange failed
      * @param place  the rank's place in the ring, from 0
-     * @param left   the left neighbour's value for its right
-     * @param right  the right neighbour's value for its left
+     * @param left   the value that the left neighbour has given for its right neighbour
+     * @param right  the value that the right neighbour has given for its left neighbour
      */
     void (*ringed)(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
                    struct pmiwire_str right);
@@ -227,8 +230,8 @@ struct pmiwire_exchange_ops {
 };
 
 /**
- * Options of an exchange. Zero all, set `size`, then the members that differ. All nodes must give
- * the same values, except for members marked "Of this node".
+ * Options of an exchange. Zero all, set `size`, then the members that differ from the default. All
+ * nodes must give the same values, except for members marked "Of this node".
  */
 struct pmiwire_exchange_opts {
     size_t size;                               /**< sizeof(struct pmiwire_exchange_opts) */
@@ -245,8 +248,8 @@ struct pmiwire_exchange_opts {
     uint32_t n_below; /**< ranks on all nodes with lower numbers. Of this node */
     uint32_t design;  /**< PMIWIRE_DESIGN_* */
     uint32_t fence;   /**< PMIWIRE_FENCE_* */
-    /** children of a node in the tree: 1 (with PMIWIRE_DESIGN_TREE 2) to
-     * PMIWIRE_EXCHANGE_MAX_ARITY; 0: pmiwire_exchange_arity() chooses 2, 3 or 4 */
+    /** children of a node in the tree: 1 to PMIWIRE_EXCHANGE_MAX_ARITY, with PMIWIRE_DESIGN_TREE at
+     * least 2. 0: pmiwire_exchange_arity() chooses 2, 3 or 4 */
     uint32_t arity;
     /** what a Put with PMIWIRE_HINT_NONE is: PMIWIRE_HINT_DENSE or PMIWIRE_HINT_SPARSE. 0: DENSE,
      * since PMI's programs Fence and then Get everything. SPARSE is for jobs whose Gets are all
@@ -254,10 +257,10 @@ struct pmiwire_exchange_opts {
     uint32_t unhinted;
     uint32_t flags;           /**< PMIWIRE_EXCHANGE_FENCE_FREE */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A request of a rank that would
-     * exceed it is refused, and a Get ends with -ENOMEM if its value would. A Fence, an
-     * Allgather or a Ring may exceed it: the nodes that sent the values have accepted them. Of this
-     * node */
+    /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. If a rank's request would exceed
+     * it, the exchange refuses the request. If a Get's value would exceed it, the Get ends with
+     * -ENOMEM. A Fence, an Allgather or a Ring may exceed it: the nodes that sent the values have
+     * accepted them. Of this node */
     size_t max_bytes;
     /** an unanswered Get ends with PMIWIRE_ETIME after this time; 0: never. Of this node */
     uint64_t wait_ns;
@@ -268,7 +271,7 @@ struct pmiwire_exchange_opts {
  *
  * A frame from another node may arrive before this call: keep it on the link until then.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,500 bytes and 5 1/4 a local rank.
+ * @threads MT-Safe. Allocates about 1,500 bytes, and 5 1/4 bytes for each local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
                                         struct pmiwire_exchange **x);
@@ -295,10 +298,10 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  *   times, it finds the latest value.
  * - If two nodes put one key between the same two Fences, either value may win; after the Fence all
  *   nodes have the same one.
- * - Once a Fence has carried a key, or will carry it, it stays DENSE: later hints have no effect.
- *   The same holds for a key that ops->find() finds.
+ * - If a Fence has brought the key to this node, or a rank of this node has put it as DENSE, this
+ *   Put is DENSE too, whatever its hint. The same holds if ops->find() finds the key.
  * - With ops->find(): store a DENSE pair in your own store before you call this.
- * - Without Fences put each key at most once.
+ * - In a job without Fences, put each key at most once.
  * @param rank   a local rank, or PMIWIRE_RANK_NONE
  * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
  * @param value  may be empty; at most PMIWIRE_EXCHANGE_MAX_VALUE_BYTES. Key and value together: at
@@ -306,8 +309,9 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy. For each max_frame_bytes of DENSE pairs, one call also encodes them.
- * With one node and ops->find(): a lookup, and an allocation only if a Get waits for the key.
+ * Cost: a lookup and a copy. After each max_frame_bytes of DENSE pairs, one call also encodes
+ * these. With one node and ops->find(): a lookup, and an allocation only if a Get waits for the
+ * key.
  *
  * Frames: for SPARSE keys see the designs. DENSE keys travel in the Fence's frames; on the tree a
  * frame leaves as soon as it is full.
@@ -321,10 +325,11 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  *
  * - PMIWIRE_GET_LOCAL looks on this node.
  * - PMIWIRE_GET_REMOTE looks on this node, then asks the home, which answers at once.
- * - PMIWIRE_GET_WAIT waits at the home for the Put, or for the Fence that brings a DENSE key.
+ * - PMIWIRE_GET_WAIT does the same, but if the home does not have the key, the Get waits until a
+ *   rank puts it or a Fence brings it.
  * - A waiting Get ends without a value after opts.wait_ns, or when no rank is left that could put
- *   the key. If the Get names another rank as its source, that is the source. Otherwise it is any
- *   rank except the one that gets.
+ *   the key. If the Get names another rank as its source, only that rank could. Otherwise every
+ *   rank except the one that gets could.
  * - With PMIWIRE_DESIGN_DKVS and PMIWIRE_EXCHANGE_FENCE_FREE, no Get ends because a rank of another
  *   node is gone.
  * - A node has at most one REMOTE and one WAIT request for a key in flight. Further Gets queue
@@ -364,22 +369,24 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
- * @brief Get the number of pairs that the present collective brings in all calls of ops->pairs(),
- *        this node's included. Call it within ops->pairs(), to make room for all of them.
+ * @brief Get the number of pairs that the present Fence or Allgather brings, this node's own pairs
+ *        included. Call it within ops->pairs(), to make room for all of them.
+ *
+ * It does not count the pairs for the next Fence that come once more at the end.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
 /**
  * @brief Get the length of the longest value of the last Allgather, in bytes. It is valid from the
- *        first ops->pairs() of that Allgather on, within which you may call this.
+ *        first call of ops->pairs() for that Allgather on, also within that call.
  */
 PMIWIRE_API uint32_t pmiwire_exchange_longest_value_bytes(const struct pmiwire_exchange *x);
 
 /**
- * @brief Let a local rank enter the Ring. When it ends, the exchange calls ops->ringed() for each
- *        local rank.
+ * @brief Let a local rank enter the Ring. When the Ring ends, the exchange calls ops->ringed() for
+ *        each local rank.
  *
- * The ring has the order of nodes, and within a node the order of ranks.
+ * The places in the ring follow the order of nodes, and within a node the order of ranks.
  * @param left   value for the left neighbour, which gets it as its `right`
  * @param right  value for the right neighbour, which gets it as its `left`
  * @return 0, -EINVAL, PMIWIRE_ESTATE (the rank has entered already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
@@ -400,7 +407,7 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  *         failed
  *
  * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives of some
- * kind than every rank that was gone before it, the next tick sends one frame on each link of the
+ * kind than every other rank known to be gone, the next tick sends one frame on each link of the
  * tree.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
@@ -409,19 +416,19 @@ PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, 
  * @brief Get the rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*; untouched with -1
- * @return a rank of any node. If several are gone, it is one of them, and nodes may return
- *         different ones. -1: as far as this node knows, the collective in progress, or the next
- *         one, can complete
+ * @return a rank of any node; if several are gone, one of them, and nodes may return different
+ *         ones. -1: as far as this node knows, the collective in progress can complete, or, if none
+ *         is in progress, the next one
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
 
 /**
- * @brief Get the rank whose end made a waiting Get end with PMIWIRE_ENOENT. For use in
- *        ops->got(), and directly after pmiwire_exchange_get().
+ * @brief After a waiting Get has ended with PMIWIRE_ENOENT, get the rank for whose Put it has
+ *        waited. For use in ops->got(), and directly after pmiwire_exchange_get().
  *
- * If the Get names a source, it is that rank. Otherwise it is the last rank that could have put the
- * key.
+ * If the Get names a source, this is the source. Otherwise it is the last of the ranks that could
+ * have put the key.
  * @param[out] why  PMIWIRE_GONE_*; untouched with -1
  * @return a rank; -1: no rank is the cause
  */
@@ -456,10 +463,13 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
  * @brief End the exchange: a node is lost, or for a reason of your own. A second call is ignored.
  *
  * Every pending Get and every collective in progress ends with rc. Later calls return it too. The
- * call notifies the neighbours in the tree, which pass the notice on. So it suffices that each node
- * reports the loss of its own neighbours: all nodes learn of it. The neighbours are the parent,
- * (node - 1) / arity, and the children, arity * node + 1 to arity * node + arity. Keep links to
- * those. pmiwire_exchange_arity() returns the default arity.
+ * call notifies the neighbours in the tree, which pass the notice on. So if each node reports the
+ * loss of its own neighbours, all nodes learn of any loss.
+ *
+ * Keep a link to each neighbour, so that you notice its loss. pmiwire_exchange_arity() returns the
+ * default arity. The neighbours are
+ * - the parent: node (node - 1) / arity
+ * - the children: nodes arity * node + 1 to arity * node + arity
  * @param rc    negative; PMIWIRE_ELOST: `node` is lost
  * @param node  the lost node; ignored with another rc
  * @return 0, -EINVAL (rc is not negative, or `node` is not another node)
@@ -469,8 +479,9 @@ PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32
 /**
  * @brief Set the time, for example twice a second.
  *
- * The call ends Gets that have waited for opts.wait_ns. It notifies other nodes of ranks that are
- * gone. If a Get waits for a rank of another node, it asks that node whether the rank is gone.
+ * The call ends Gets that have waited for opts.wait_ns. It notifies other nodes of ranks of this
+ * node that are gone. If a Get waits for a rank of another node, it asks that node whether the rank
+ * is gone.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, each Get that has
  *       waited since an earlier tick sends one frame along the tree, to the node of the rank that
@@ -480,8 +491,8 @@ PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_
 /** @} */
 
 /**
- * @brief Get the arity that the exchange chooses for n_nodes if opts.arity is 0. It determines a
- *        node's neighbours in the tree.
+ * @brief Get the arity that the exchange chooses for n_nodes if opts.arity is 0. The arity
+ *        determines a node's neighbours in the tree.
  * @return 2, 3 or 4
  * @threads MT-Safe.
  */
@@ -503,11 +514,11 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
  * @{
  */
 #define PMIWIRE_EXCHANGE_FRAME_BYTES     65536u    /**< default of opts.max_frame_bytes */
-#define PMIWIRE_EXCHANGE_MIN_FRAME_BYTES 4096u     /**< least that opts.max_frame_bytes may be */
-#define PMIWIRE_EXCHANGE_MAX_FRAME_BYTES 16777216u /**< most */
+#define PMIWIRE_EXCHANGE_MIN_FRAME_BYTES 4096u     /**< smallest opts.max_frame_bytes */
+#define PMIWIRE_EXCHANGE_MAX_FRAME_BYTES 16777216u /**< largest */
 /**
- * max_frame_bytes minus this is the most for key and value of a pair together, and for a value of a
- * Ring or an Allgather
+ * max_frame_bytes minus this is the longest that key and value of a pair may be together, or a
+ * value of a Ring or an Allgather
  */
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
 #define PMIWIRE_EXCHANGE_MAX_KEY_BYTES   2047u
@@ -517,7 +528,7 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MAX_IOV         64u         /**< most pieces that send() is given */
 #define PMIWIRE_EXCHANGE_HEADER_BYTES    24u         /**< of a frame */
 #define PMIWIRE_BLOCK_HEADER_BYTES       32u         /**< of a block */
-/** most bytes of a block's records, unless they are a single segment of one node */
+/** most bytes of a block's records, or opts.max_frame_bytes if that is larger */
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 
@@ -545,7 +556,7 @@ struct pmiwire_frame_count {
 struct pmiwire_stats_exchange {
     struct pmiwire_frame_count frames[PMIWIRE_FRAME_COUNT_]; /**< by type */
     uint64_t n_refused;                                      /**< frames refused */
-    uint64_t n_puts; /**< by local ranks; so are the next four */
+    uint64_t n_puts; /**< by local ranks, like the next four */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
     uint64_t n_requests;    /**< Gets for which this node sent a request */
@@ -553,11 +564,11 @@ struct pmiwire_stats_exchange {
     uint64_t n_stale;       /**< copies that a Get found too old */
     uint64_t n_fences;      /**< completed */
     uint64_t payload_bytes; /**< keys and values that Fences and Allgathers have brought, this
-                               node's among them */
-    uint64_t n_keys;        /**< keys held now: those that local ranks have put, those whose home
-                               is this node, copies of others, and those for which a Get waits;
-                               without ops->find also all keys that Fences have brought */
-    uint64_t n_waiting;     /**< Gets waiting now, other nodes' among them */
+                               node's own included */
+    uint64_t n_keys;        /**< keys held now: those whose home is this node, copies of others, and
+                               those for which a Get waits; without ops->find also all DENSE keys
+                               that local ranks have put or Fences have brought */
+    uint64_t n_waiting;     /**< Gets waiting now here, those of other nodes included */
     uint64_t bytes;         /**< memory held now */
     uint64_t peak_bytes;
 };

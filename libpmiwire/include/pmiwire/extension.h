@@ -4,20 +4,21 @@
  * @brief Extra fields of this project. With them a server offers extensions, and a client requests
  *        one. Peers that do not know the fields skip them.
  *
- * PMI's clients and servers skip fields that they do not know, within a narrow grammar.
- * pmiwire_enc_extra() keeps to it. libpmiwire/WIRE.md has a table of the fields and their values.
+ * PMI's clients and servers skip fields that they do not know, if these have a certain narrow
+ * grammar. pmiwire_enc_extra() keeps to it. libpmiwire/WIRE.md has the grammar, and a table of the
+ * fields and their values.
  *
  *  - A server advertises its extensions in answers that it sends anyway. A client that knows a
  *    field may use the extension. Other clients ignore it.
- *  - A client sends a request that PMI does not define only to a server that has advertised it.
- *    Other servers would end the job, or never answer.
- *  - PMIWIRE_EXT_BYTES needs no code of yours in client or server. If you have advertised it with
- *    pmiwire_server_advertise(), and the client session was made with PMIWIRE_CLIENT_EXTENSIONS,
- *    keys and values may hold any bytes on both wires.
+ *  - PMI does not define some of the requests. A client sends such a request only to a server that
+ *    has advertised it. Other servers would end the job, or never answer.
+ *  - PMIWIRE_EXT_BYTES needs no code of yours, only two settings: the server advertises it with
+ *    pmiwire_server_advertise(), and the client's session has PMIWIRE_CLIENT_EXTENSIONS. Then keys
+ *    and values may hold any bytes on both wires.
  *
  * Both sides of a shared table:
  *
- *     pmiwire_client_query(c, &info);                       // client: advertised at init?
+ *     pmiwire_client_query(c, &info);                       // client, after init
  *     if (info.ext[PMIWIRE_EXT_TABLE].ptr) …attach to it…
  *     if (pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &text) == 0)
  *         …ask from now on…
@@ -59,8 +60,8 @@ extern "C" {
 /** @} */
 
 /**
- * Most bytes of all fields that one answer advertises, names included. So the answer stays within
- * the grammar that other clients can read.
+ * Limit on the fields that one answer advertises, in bytes, names included. It keeps the answer
+ * within the grammar that other clients can read.
  */
 #define PMIWIRE_EXT_MAX_BYTES 500u
 

@@ -15,7 +15,7 @@
  * repetition; MPICH 4.0 crashes with a double free when it reads them. You choose which grammar the
  * encoder writes; the parser reads both. The parser accepts spaces. The encoder writes none.
  *
- *     pmiwire_mapping_parse(text, NULL, 0, &n_blocks, NULL);           // PMIWIRE_ENOBUF: how many
+ *     pmiwire_mapping_parse(text, NULL, 0, &n_blocks, NULL);           // PMIWIRE_ENOBUF: counts
  *     pmiwire_mapping_parse(text, blocks, n_blocks, &n_blocks, &err);
  *     pmiwire_mapping_expand(blocks, n_blocks, n_ranks, node_of);      // node of each rank
  *     n = pmiwire_mapping_encode(node_of, n_ranks, PMIWIRE_MAPPING_CLASSIC,
@@ -60,7 +60,7 @@ struct pmiwire_mapping_block {
  * @param text        the attribute's value
  * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
  * @param cap         entries of blocks
- * @param n_blocks    how many blocks the mapping has, also when cap is too small
+ * @param n_blocks    set to the number of blocks in the mapping, also if cap is too small
  * @param err         may be NULL. With PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE its `offset` is that
  *                    of the wrong token, block or item, in bytes from text.ptr
  * @return 0; PMIWIRE_EMAPPING (a syntax error); PMIWIRE_EMAPSIZE (a number is above
@@ -93,30 +93,31 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  * The call shortens the text:
  *
  *  - It merges equal runs of ranks on consecutive nodes into one triple.
- *  - It writes only the smallest period of the list, which cyclic placements have. Readers repeat
- *    it.
- *  - In the extended grammar it writes bare numbers, and `[…]xN` of up to 16 blocks, where they are
+ *  - If the list repeats itself, as in cyclic placements, it writes only the part that repeats.
+ *    Readers repeat it.
+ *  - In the extended grammar it writes bare numbers, and `[…]xN` of up to 16 blocks, if that is
  *    shorter.
  *
- * Readers stop at the size of the job. So one node is `(vector,(f,1,1))` for any number of ranks,
- * as Hydra 4.0 writes it, and the last block may name more ranks than are left.
+ * Readers stop when every rank has its node. So the mapping of a job on one node is
+ * `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it. For the same reason, the last
+ * block may cover more ranks than are left.
  *
  * @param node_of  array of n_ranks: node of each rank, in rank order, each below
  *                 PMIWIRE_MAPPING_MAX
  * @param n_ranks  1 to PMIWIRE_MAPPING_MAX
  * @param grammar  PMIWIRE_MAPPING_CLASSIC or PMIWIRE_MAPPING_EXTENDED
- * @param max_len  longest text that the reader accepts, without NUL, bytes: for MPICH 4.0
+ * @param max_len  longest text that the reader accepts, bytes without NUL; for MPICH 4.0:
  *                 PMIWIRE_MAPPING_MPICH40_BYTES
  * @param out      the text and a NUL; untouched on failure
  * @param cap      bytes of out
  * @return length of the text without NUL; PMIWIRE_EMAPSIZE (it is longer than max_len);
  *         PMIWIRE_ENOBUF; -EINVAL; -ENOMEM
  *
- * After PMIWIRE_EMAPSIZE publish no mapping at all: every reader then compares host names instead.
- * Do not publish an empty one: it crashes MPICH 4.0.
+ * After PMIWIRE_EMAPSIZE publish no mapping: every reader then compares host names instead. Do not
+ * publish an empty mapping: it crashes MPICH 4.0.
  *
- * MT-Safe. Allocates 12 bytes a rank with calloc() and frees them. Cost: O(n_ranks) for the classic
- * grammar, a small multiple of it for the extended one.
+ * MT-Safe. Allocates 12 bytes for each rank with calloc(), and frees them. Cost: O(n_ranks) for the
+ * classic grammar, a small multiple of that for the extended one.
  */
 PMIWIRE_API ssize_t pmiwire_mapping_encode(const uint32_t *node_of, uint32_t n_ranks,
                                            uint32_t grammar, size_t max_len, char *out, size_t cap);

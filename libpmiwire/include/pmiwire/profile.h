@@ -3,10 +3,10 @@
  * @file profile.h
  * @brief What each real peer can carry, as measured, so that no value is truncated silently.
  *
- * Every PMI implementation truncates, mangles or crashes on something that another one writes. For
- * example:
+ * Every PMI implementation truncates, mangles or crashes on some values that another one writes.
+ * For example:
  *
- *  - Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value.
+ *  - Hydra 4.0 stores only 1,023 bytes of a longer value, but answers rc=0.
  *  - MPICH's parser drops backslashes.
  *  - Most PMI-2 parsers stop a value at its first `;`.
  *  - After a PMI-1 line over 1,023 bytes MPICH 4.0 loses the framing.
@@ -29,7 +29,7 @@ extern "C" {
  */
 #define PMIWIRE_PEER_V1 1u /**< speaks PMI-1 */
 #define PMIWIRE_PEER_V2 2u /**< speaks PMI-2 */
-/** values may hold spaces, on PMI-1 up to the end of the line */
+/** values may hold spaces; on PMI-1 only the last one of a line, which runs to the line's end */
 #define PMIWIRE_PEER_SPACES           4u
 #define PMIWIRE_PEER_EMPTY            8u    /**< values may be empty */
 #define PMIWIRE_PEER_BACKSLASH        16u   /**< a backslash arrives as it was sent */
@@ -40,13 +40,13 @@ extern "C" {
 #define PMIWIRE_PEER_V1_2             512u  /**< understands PMI 1.2 (barriers of groups) */
 #define PMIWIRE_PEER_SPACES_V2        2048u /**< PMI-2 values may hold spaces */
 #define PMIWIRE_PEER_8BIT             1024u /**< bytes 128 to 255 arrive as they were sent */
-/** messages with extra fields (pmiwire_enc_extra()) may be as long as others */
+/** a message with extra fields (pmiwire_enc_extra()) may be as long as any other */
 #define PMIWIRE_PEER_LONG_EXTRA 4096u
 /** PMI-2: control bytes except NUL, and 127 to 255, arrive as they were sent */
 #define PMIWIRE_PEER_RAW_V2 8192u
 /** @} */
 
-/** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */
+/** A peer. Lengths are in bytes, without NUL. 0 means: the peer has no limit of its own. */
 struct pmiwire_profile {
     const char *name;           /**< as pmiwire_profile_find() takes it */
     const char *peer;           /**< the measured program */
@@ -63,7 +63,7 @@ struct pmiwire_profile {
 /**
  * @brief Find a profile by name.
  *
- *  - "portable": what all of them can carry; "any-server": what all servers can carry
+ *  - "portable": what all peers can carry; "any-server": what all servers can carry
  *  - clients: "mpich-4.0", "mpich-main", "slurm-libpmi2", "flux"
  *  - servers: "hydra-4.0", "hydra-main", "slurmstepd", "fencepost" (this project's)
  * @return the profile; NULL: no such name. MT-Safe.

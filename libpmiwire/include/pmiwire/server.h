@@ -4,8 +4,8 @@
  * @brief The server's side of PMI for any number of clients and jobs, both wires, without I/O.
  *
  * The model. A *server* holds *jobs*. A job is a key-value space with a name, a size, attributes
- * and collectives. A *connection* is one client. You name its job and rank, or the client names
- * itself (PMI_PORT).
+ * and collectives. A *connection* is one client. You name the client's job and rank, or the client
+ * names itself (PMI_PORT).
  *
  * You hand over the bytes that you read, and write the replies. The engine keeps pairs, names and
  * attributes and carries out collectives. It calls you back to start processes, to end the job and
@@ -28,67 +28,70 @@
  *     pmiwire_server_rank_ended(s, job, rank);                // waitpid() has returned it
  *     pmiwire_server_tick(s, now_ns);                         // twice a second
  *
- * Order.
+ * Order and names.
  * - The server serves the requests of a connection one after the other. While one waits for its
  *   answer, those behind it wait too.
  * - A published name is visible to all jobs of the server. Only the job that published it may
  *   unpublish it. pmiwire_server_job_remove() drops the job's names.
  *
- * Liveness. A rank is *gone* when it has finalized, its process has ended, or its connection has
- * ended or was cut off after init. If pmiwire_server_accept() named the rank, this also holds
- * before init.
- * - A collective (Fence, Ring, Allgather, group barrier) cannot complete if a rank is gone that has
- *   not entered it. The server answers all ranks that wait in it, and those that enter later, with
- *   rc != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that has
- *   entered before it is gone does not prevent completion.
+ * Liveness. A rank is *gone* in three cases: it has finalized; its process has ended; or its
+ * connection has ended or was cut off after init. If pmiwire_server_accept() named the rank, the
+ * end of the connection before init counts too.
+ * - A collective (Fence, Ring, Allgather, group barrier) cannot complete if a rank that has not
+ *   entered it is gone. The server answers all ranks that wait in it, and those that enter later,
+ *   with rc != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that
+ *   has entered before it is gone does not prevent completion.
  * - A waiting Get, or a wait for a node attribute, ends in the same way when every rank that could
- *   put the key is gone. That is the rank that the Get names, otherwise all ranks except the
- *   waiting one.
- * - ops->stuck() reports the first failure of each kind. You decide whether the job ends.
+ *   put the key is gone. If the Get names another rank, only that rank could put the key. Otherwise
+ *   every rank except the waiting one could.
+ * - The server calls ops->stuck() once for each kind of collective that cannot complete. You decide
+ *   whether the job ends.
  * - The server keeps the pairs of a rank that is gone. The rank may connect again, but takes part
  *   in no collective.
  *
  * Hostile clients. Nothing that a client sends can crash the server, make it allocate without
  * bound, delay other clients or lose their pairs.
  * - The server answers a bad request with rc != 0 and a text. It disconnects a client whose framing
- *   is lost. ops->diag receives rank and cause of both.
+ *   is lost. In both cases it calls ops->diag with the rank and the cause.
  * - To disconnect a client, the server makes its connection PMIWIRE_CONN_FAILED, and you close it.
  * - The server disconnects a client that leaves max_out_bytes of replies unread.
  * - It disconnects a client that sends more than twice max_msg_bytes behind a request whose answer
  *   is delayed.
  * - It disconnects a client that sends 64 malformed or unknown messages in all.
- * - With opts.stall_ns, pmiwire_server_tick() disconnects a client that stops in mid-message, or
- *   reads nothing, for that long.
- * - If a client closes its connection, you may still complete its requests: the call returns
- *   PMIWIRE_ESTALE.
+ * - With opts.stall_ns, pmiwire_server_tick() disconnects a client that for this time stops in
+ *   mid-message, or reads none of its replies.
+ * - If a client closes its connection, you may still call pmiwire_server_spawn_done() or
+ *   pmiwire_server_name_done() for its requests: the call returns PMIWIRE_ESTALE.
  *
- * Versions. The server never answers with a higher subversion than the client's, unless
- * PMIWIRE_SERVER_PMI_1_2 is set.
+ * Versions. The server never answers with a higher subversion of PMI than the client has asked for,
+ * unless PMIWIRE_SERVER_PMI_1_2 is set.
  *
- * Several nodes. Each node has a server with a job for its own ranks. In each server an exchange
- * (exchange.h) connects the job with those of the other nodes.
- * - Set node_of, node and number of the job's options and ops->send(), and hand over frames with
- *   pmiwire_server_frame(). You choose the numbers of the nodes.
- * - No rank leaves a Fence before it is complete on all nodes.
+ * Several nodes. Each node has a server, whose job has the node's own ranks. An exchange
+ * (exchange.h) in each server connects these parts of the job.
+ * - Set ops->send(), and in the job's options node_of, node and number. You choose the numbers of
+ *   the nodes. Hand over frames with pmiwire_server_frame().
+ * - No rank leaves a Fence before all ranks of all nodes have entered it.
  * - A Get goes to other nodes only if the client asks for that (`fp-get`).
  * - The server refuses group barriers that span nodes.
  *
- * Replies. The server keeps replies within what the client can read.
- * - PMI-2: a client of this project names itself (PMIWIRE_EXT_CLIENT). A client that pads its
+ * Replies. The server adapts its replies to what the client can read.
+ * - PMI-2: the server knows a client of this project by PMIWIRE_EXT_CLIENT. A client that pads its
  *   lengths on the right counts as Slurm's, which reads `;;` as `;`. Any other counts as MPICH's.
  * - PMI-1: clients cannot be distinguished, so replies follow only the framing's rules.
- * - If the wire cannot carry an answer, the client gets an error reply that names the byte and the
- *   limit, and ops->diag gets a report.
+ * - If the wire cannot carry an answer, the client gets an error reply that says why (such as the
+ *   byte, or the length and the limit), and ops->diag gets a report.
  * - The server refuses a PMI-2 client's put of bytes that the client could not read back.
  *
  * Bytes. If you advertise PMIWIRE_EXT_BYTES, keys and values may hold any byte, NUL included. This
  * project's clients then write and read all of them on both wires. libpmiwire/WIRE.md lists what
  * other clients can read.
  *
- * Threads: one server, one thread at a time. Callbacks may call any function of this header on the
- * same server except pmiwire_server_destroy(), unless the callback's comment allows less. If a
- * callback hands over input, the engine serves it, and calls ready() for it, before the outermost
- * call returns. After a callback has closed a connection, the server does nothing more for it.
+ * Threads: one server, one thread at a time.
+ *
+ * Callbacks may call any function of this header on the same server except
+ * pmiwire_server_destroy(), unless the callback's comment allows less. If a callback hands over
+ * input, the engine serves it, and calls ready() for it, before the outermost call returns. After a
+ * callback has closed a connection, the server does nothing more for it.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -110,7 +113,8 @@ extern "C" {
  */
 #define PMIWIRE_SERVER_PMI_1_2 1u
 
-/** Rank of a connection whose client has not named itself yet. */
+/** For pmiwire_server_accept(): the client will name its rank itself. In pmiwire_peer: it has not
+ * done so yet. */
 #define PMIWIRE_RANK_UNKNOWN (-1)
 
 /**
@@ -155,20 +159,21 @@ struct pmiwire_server_ops {
     size_t size; /**< sizeof(struct pmiwire_server_ops) */
 
     /**
-     * A connection has its first output, or must be closed: call pmiwire_conn_output() soon.
+     * The output of a connection was empty and now is not, or the connection must be closed: call
+     * pmiwire_conn_output() soon.
      */
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client broke the protocol, or the server cannot answer it.
+     * A client has broken the protocol, or the server cannot answer it.
      * @param code  PMIWIRE_E* or -ENOMEM
      * @param text  one line that names rank and cause, always printable
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
 
     /**
-     * A connection without rank sends its id (PMI_PORT). Fill in job and rank, and return 0. Any
-     * other result refuses the client. NULL: the id is the rank, in the first job.
+     * A client whose connection has no rank sends its id (PMI_PORT). Fill in job and rank, and
+     * return 0. Any other result refuses the client. NULL: the id is the rank, in the first job.
      */
     int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid,
                     uint32_t *job, int32_t *rank);
@@ -177,8 +182,8 @@ struct pmiwire_server_ops {
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
     /**
-     * A client asks to end the job (MPI_Abort), and may wait until you have ended it, as MPICH
-     * does: stop all ranks. NULL: such a job hangs. `who` always has a rank.
+     * A client asks to end the job (MPI_Abort): stop all ranks. The client may wait until you have
+     * done so, as MPICH does, so the job hangs if this is NULL. `who` always has a rank.
      * @param message  prose from the client, untrusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
@@ -193,8 +198,8 @@ struct pmiwire_server_ops {
 
     /**
      * Store a pair in a store of yours instead of the engine's. Set both put and find, or neither.
-     * With several nodes set merge too. In a job of several nodes the exchange keeps SPARSE keys
-     * (`fp-hint`), and does not pass them here.
+     * With several nodes set merge too. In a job of several nodes the server does not pass SPARSE
+     * keys (`fp-hint`) here: the exchange keeps them.
      * @return 0: `find` finds the pair from now on; or PMIWIRE_E* or -errno, which the client gets
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
@@ -203,8 +208,8 @@ struct pmiwire_server_ops {
      * Find a pair. May call pmiwire_server_get() and pmiwire_server_advertise(), and no other
      * function of the server.
      * @param job    the key-value space; only its members job and job_cookie are set
-     * @param value  filled in on success; valid until the next call into the server, with a
-     *               readable NUL behind it
+     * @param value  filled in on success. It must stay valid until the next call into the server,
+     *               and have a readable NUL behind it
      * @return 0, PMIWIRE_ENOENT
      */
     int (*find)(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
@@ -214,23 +219,24 @@ struct pmiwire_server_ops {
      * the functions that find may call.
      * @param block  for pmiwire_block_next() or shmht_writer_merge(). Each value ends with a NUL
      *               that its length counts
-     * @return 0; 1: the engine puts the block into its own store, where pmiwire_server_get() finds
-     *         it; or an error, which fails the job's exchange
+     * @return 0; 1: you have not stored the block, so the engine puts it into its own store, where
+     *         pmiwire_server_get() finds the pairs; or an error, which fails the job's exchange
      */
     int (*merge)(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes);
 
     /**
      * Take an Allgather's values, before the server answers any rank. The server makes several
-     * calls. In the last one block is NULL; there you may advertise PMIWIRE_EXT_ARRAY.
+     * calls for one Allgather. In the last call block is NULL; there you may advertise
+     * PMIWIRE_EXT_ARRAY.
      *
      * For a Get of `-allgather-K-R` the server calls `find`, then looks among the values that the
-     * engine has kept. If this member is NULL, the engine keeps the values of the last Allgather.
+     * engine has kept. If gather is NULL, the engine keeps the values of the last Allgather.
      * @param number   counts the Allgathers from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    for pmiwire_block_next(). The keys are ranks, 4 bytes as in memory. The
      *                 values have no NUL
-     * @return 0; 1: the engine keeps the block's values, as with NULL; or an error, which fails the
-     *         job's exchange
+     * @return 0; 1: the engine keeps the block's values, as if gather were NULL; or an error, which
+     *         fails the job's exchange
      */
     int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
                   const void *block, size_t bytes);
@@ -239,8 +245,8 @@ struct pmiwire_server_ops {
     void (*fenced)(void *ctx, const struct pmiwire_peer *job);
 
     /**
-     * A collective cannot complete. The server calls this once for each kind and job, before it
-     * answers the ranks that wait in the collective. NULL: diag reports it.
+     * A collective cannot complete. The server calls this once for each job and kind of collective,
+     * before it answers the ranks that wait. NULL: diag reports it.
      * @param who   the rank that is gone; conn and cookie are NULL if it is not connected here
      * @param coll  PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
      * @param why   PMIWIRE_GONE_*
@@ -250,7 +256,7 @@ struct pmiwire_server_ops {
     /**
      * Send a frame to another node, under the rules of pmiwire_exchange_ops.send. Must not call the
      * server. NULL: all ranks of every job are here.
-     * @param node  as in job_opts.node_of
+     * @param node  numbered as in job_opts.node_of
      * @return 0: accepted; 1: accepted, and the link is full until pmiwire_server_link_ready()
      */
     int (*send)(void *ctx, const struct pmiwire_peer *job, uint32_t node, const struct iovec *iov,
@@ -258,13 +264,13 @@ struct pmiwire_server_ops {
 
     /**
      * A job's exchange has failed: from now on its collectives end with rc. Called once.
-     * @param node  as in job_opts.node_of: if rc is PMIWIRE_ELOST the lost node, otherwise the node
-     *              where the exchange failed
+     * @param node  numbered as in job_opts.node_of: if rc is PMIWIRE_ELOST the lost node, otherwise
+     *              the node where the exchange failed
      */
     void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
 
     /**
-     * Name service of your own instead of the engine's.
+     * Serve a client's request to publish, unpublish or look up a name, instead of the engine.
      * @param what  PMIWIRE_NAME_*
      * @param port  for PUBLISH only
      * @return PMIWIRE_PENDING: call pmiwire_server_name_done() at once or later; 0: done (a lookup
@@ -277,13 +283,13 @@ struct pmiwire_server_ops {
      * A rank starts or stops waiting in a collective: for statistics and pictures. Must not call
      * the server.
      * @param coll    PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
-     * @param begins  1: it waits from now on; 0: it is answered, or its connection has ended. Each
-     *                1 is followed by one 0
+     * @param begins  1: it waits from now on; 0: it has its answer, or its connection has ended.
+     *                After each 1 comes one 0
      */
     void (*waits)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins);
 };
 
-/** Options of a server. Zero all, set `size`, then the members that differ. */
+/** Options of a server. Zero all, set `size`, then the members that differ from the default. */
 struct pmiwire_server_opts {
     size_t size;                                  /**< sizeof(struct pmiwire_server_opts) */
     const struct pmiwire_server_ops *ops;         /**< copied; NULL: none */
@@ -291,8 +297,8 @@ struct pmiwire_server_opts {
     const struct pmiwire_allocator *allocator;    /**< NULL: libc */
     uint32_t flags;                               /**< PMIWIRE_SERVER_* */
     uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A
-                                                     PMI-1 key or value must be shorter, as the NUL
-                                                     counts. A PMI-2 one may be as long */
+                                                     PMI-2 key or value may be as long. A PMI-1 one
+                                                     must be shorter, as the NUL counts */
     size_t max_msg_bytes;   /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES, or more if
                                PMIWIRE_EXT_BYTES needs it */
     uint32_t max_fields;    /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
@@ -305,7 +311,7 @@ struct pmiwire_server_opts {
     uint64_t wait_ns;       /**< a Get that waits this long ends with PMIWIRE_ETIME; 0: never */
 };
 
-/** A job. Zero all, set `size`, then the members that differ. */
+/** A job. Zero all, set `size`, then the members that differ from the default. */
 struct pmiwire_job_opts {
     size_t size;         /**< sizeof(struct pmiwire_job_opts) */
     const char *kvsname; /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes
@@ -320,7 +326,8 @@ struct pmiwire_job_opts {
     /* With ops->send(): */
     uint32_t number; /**< of the job, the same on all nodes; part of every frame */
     uint32_t node;   /**< this server's node, which has at least one rank. Without ops->send() all
-                        ranks are here: node has no effect, node_of only forms groups `NODE:tag` */
+                        ranks are here: then node has no effect, and node_of only forms the groups
+                        `NODE:tag` */
     uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
     size_t max_exchange_bytes;                      /**< max_bytes of pmiwire_exchange_opts */
 };
@@ -348,16 +355,16 @@ PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
  * @return 0, -ENOMEM, -EINVAL (also: this node has none of its ranks), PMIWIRE_EEXIST (the name is
  *         in use), PMIWIRE_ECHARS
  *
- * Allocates about 2 KiB and 6 bytes for each rank of this node. With node_of it allocates 4 more
- * for each rank and 8 for each node.
+ * Allocates about 2 KiB, and 6 bytes for each rank of this node. With node_of it allocates 4 more
+ * bytes for each rank of the job, and 8 for each node.
  */
 PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
                                        const struct pmiwire_job_opts *opts, uint32_t *job);
 
 /**
- * @brief Remove a job that has no connection left, and its exchange. Other nodes get no notice.
+ * @brief Remove a job that has no connection left, and its exchange. The other nodes get no notice.
  *
- * If a client of another job waits for one of its keys, it gets an answer without a value.
+ * If a client of another job waits for one of this job's keys, it gets an answer without a value.
  * @return 0, PMIWIRE_ESTATE (the job has connections), PMIWIRE_ENOENT (no such job)
  */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
@@ -374,9 +381,9 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
 
 /**
  * @brief Advertise an extension to the clients of a job (extension.h). From now on every answer
- *        that can carry its field has it.
+ *        that may have the extension's field has it.
  *
- * PMIWIRE_EXT_BYTES needs opts.max_msg_bytes of at least 3 * (keylen_max + vallen_max) +
+ * For PMIWIRE_EXT_BYTES, opts.max_msg_bytes must be at least 3 * (keylen_max + vallen_max) +
  * kvsname_max + 256.
  * @param s      the server
  * @param job    its number
@@ -390,13 +397,15 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
                                          struct pmiwire_str value);
 
 /**
- * @brief Put a pair of any bytes into the engine's own store, for the launcher (spawn's preputs).
+ * @brief Put a pair of any bytes into the engine's own store. For the launcher, for example for
+ *        spawn's preputs.
  *
- * Other nodes get it with the next Fence, unless ops->put is set.
+ * Other nodes get the pair with the next Fence, unless ops->put is set.
  * @return 0, -ENOMEM (also for max_kvs_bytes and max_exchange_bytes), PMIWIRE_ENOENT (no such job),
  *         PMIWIRE_EEMPTY (the key), PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, or the reason why the
- *         exchange failed. PMIWIRE_EVALLEN is also a pair that no frame of the exchange carries, if
- *         the job has several nodes or a Get waits. After an error the pair is not stored
+ *         exchange failed. If the job has several nodes or a Get waits, a pair that does not fit
+ *         into a frame of the exchange fails with PMIWIRE_EVALLEN too. After an error the pair is
+ *         not stored
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);
@@ -415,7 +424,7 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  */
 /**
  * @brief Add the connection of a client.
- * @param job,rank  the client's job and rank. With rank PMIWIRE_RANK_UNKNOWN the client names
+ * @param job,rank  the client's job and rank. If rank is PMIWIRE_RANK_UNKNOWN, the client names
  *                  itself, and job is ignored
  * @param cookie    yours, handed to callbacks
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
@@ -425,26 +434,27 @@ PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, in
                                       void *cookie, struct pmiwire_conn **conn);
 
 /**
- * @brief Hand over bytes read from a client; the call serves every complete message.
- * @return 0; PMIWIRE_E* or -ENOMEM: the connection is PMIWIRE_CONN_FAILED, and ignores input
+ * @brief Hand over bytes read from a client. The call serves every complete message.
+ * @return 0; PMIWIRE_E* or -ENOMEM: the connection is PMIWIRE_CONN_FAILED, and ignores further
+ *         input
  *
  * The bytes may end anywhere in a message, and may contain several messages. Cost: one decode and
- * one callback a message. The engine allocates only for the incomplete message at the end.
+ * one callback for each message. The engine allocates only for the incomplete message at the end.
  */
 PMIWIRE_API int pmiwire_conn_input(struct pmiwire_conn *conn, const void *data, size_t n);
 
-/** @brief Get bytes to write. @return their number. *data is valid until the next call */
+/** @brief Get the bytes to write. @return their number. *data points to them until the next call */
 PMIWIRE_API size_t pmiwire_conn_output(struct pmiwire_conn *conn, const void **data);
 
-/** @brief Report that n of those bytes were written. */
+/** @brief Report that n of the bytes from pmiwire_conn_output() were written. */
 PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
 
 /**
- * @brief Remove a connection; conn is invalid afterwards.
+ * @brief Remove a connection. conn is invalid afterwards.
  *
  * If the client was between init and finalize, or in mid-message, diag gets a report
- * (PMIWIRE_EEOF). Its pairs stay. The tokens of its requests become stale. Its rank is gone (see
- * Liveness above).
+ * (PMIWIRE_EEOF). The pairs that the client has put stay. The tokens of its requests become stale.
+ * Its rank is gone (see Liveness above).
  */
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
 /** A connection's client, state and error. */
@@ -466,10 +476,10 @@ PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
  */
 /**
  * @brief Answer a spawn.
- * @param rc        0; or PMIWIRE_E* or -errno: no process was started. Clients' libraries then
- *                  ignore jobid and errcodes
+ * @param rc        0; or PMIWIRE_E* or -errno: no process was started. The client's library then
+ *                  ignores jobid and errcodes
  * @param jobid     the children's job; may be NULL on failure
- * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no
+ * @param errcodes  with rc 0, array of n: for each process asked for 0 or an error code; NULL: no
  *                  process failed
  * @return 0 or PMIWIRE_ESTALE
  */
@@ -493,9 +503,9 @@ PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t toke
  * @{
  */
 /**
- * @brief Report that a rank's process has ended and that you have handed over all its bytes. The
- *        rank is then *gone*: collectives that it has not entered fail for the ranks that wait in
- *        them (see Liveness above). A second call is ignored.
+ * @brief Report that a rank's process has ended, after you have handed over all its bytes. The rank
+ *        is then *gone*: collectives that it has not entered fail for the ranks that wait in them
+ *        (see Liveness above). A second call is ignored.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
  */
 PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
@@ -503,7 +513,7 @@ PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job
 /**
  * @brief Hand over a frame from a node that the link has authenticated.
  * @return as pmiwire_exchange_input(); PMIWIRE_EPROTO also if that node has no rank of the job;
- *         PMIWIRE_ENOENT: there is no such job, or no longer
+ *         PMIWIRE_ENOENT: no such job exists, or it has been removed
  */
 PMIWIRE_API int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uint32_t node,
                                      const void *data, size_t n);
@@ -522,14 +532,14 @@ PMIWIRE_API int pmiwire_server_node_lost(struct pmiwire_server *s, uint32_t job,
 
 /**
  * @brief Parse the key `-allgather-K-R`, which ops->find() receives where ops->gather() is set.
- * @param[out] number  K, of the Allgather
- * @param[out] rank    R, whose value it is; not checked against a job's size
+ * @param[out] number  K, the Allgather's number
+ * @param[out] rank    R, the rank whose value it is; not checked against the job's size
  * @return 0, or PMIWIRE_ENOENT: another key
  * @threads MT-Safe.
  */
 PMIWIRE_API int pmiwire_gather_key(struct pmiwire_str key, uint32_t *number, uint32_t *rank);
 
-/** @brief A job's exchange, for pmiwire_exchange_stats(). NULL: no such job. */
+/** @brief Get a job's exchange, for pmiwire_exchange_stats(). NULL: no such job. */
 PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct pmiwire_server *s,
                                                                    uint32_t job);
 /** @} */
@@ -537,9 +547,9 @@ PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct 
 /**
  * @name The engine's name store
  *
- * A name that a client publishes belongs to its job. Removing the job drops the name. These calls
- * keep names for other owners, such as the nodes of a launcher. An owner is a number that no job
- * has: 2^31 and above, or any number in a server without jobs.
+ * A name that a client publishes belongs to the client's job, and is dropped with the job. With
+ * these calls you keep names for other owners, such as the nodes of a launcher. An owner is a
+ * number that no job has: 2^31 and above, or any number in a server without jobs.
  * @{
  */
 /**
@@ -553,7 +563,7 @@ PMIWIRE_API int pmiwire_server_publish(struct pmiwire_server *s, uint32_t owner,
 PMIWIRE_API int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner,
                                          struct pmiwire_str service);
 
-/** @brief Look a name up; *port is valid until the next call. @return 0, PMIWIRE_ENOENT */
+/** @brief Look a name up. *port is valid until the next call. @return 0, PMIWIRE_ENOENT */
 PMIWIRE_API int pmiwire_server_lookup(const struct pmiwire_server *s, struct pmiwire_str service,
                                       struct pmiwire_str *port);
 
@@ -564,9 +574,9 @@ PMIWIRE_API int pmiwire_server_names_drop(struct pmiwire_server *s, uint32_t own
 /**
  * @brief Set the time, for example twice a second.
  *
- * The call disconnects clients that have been silent in mid-message, or have not read their
- * replies, for opts.stall_ns. It calls pmiwire_exchange_tick() for every job. Cost: one pass over
- * the connections, and one over the jobs.
+ * The call disconnects clients that for opts.stall_ns have been silent in mid-message, or have not
+ * read their replies. It calls pmiwire_exchange_tick() for every job. Cost: one pass over the
+ * connections, and one over the jobs.
  * @param s       the server
  * @param now_ns  any monotonic clock
  */
@@ -588,16 +598,16 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 /** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
 /**
- * Default limit on the pairs, attributes and names of one job: their bytes, and 64 more for each.
- * The server refuses a Put that would exceed it, with a text that names the limit. The limit does
- * not apply to pairs that Fences bring: their own node has accepted them.
+ * Default limit on the pairs, attributes and names of one job. Each counts with its bytes and 64
+ * more. The server refuses a Put that would exceed the limit, with a text that names the limit. It
+ * accepts pairs that Fences bring even beyond the limit: their own node has accepted them.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
 /** Counters of a server, which only grow, and present values. */
 struct pmiwire_stats_server {
     uint64_t n_messages; /**< complete messages decoded */
-    uint64_t n_bad;      /**< malformed messages among these */
+    uint64_t n_bad;      /**< malformed messages */
     uint64_t n_puts;
     uint64_t n_gets;
     uint64_t n_misses; /**< gets that found nothing */
