@@ -127,8 +127,8 @@ struct shmht_writer_opts {
  *  - The table has 32-bit offsets. So records are aligned to 4 bytes if max_bytes is at most 16
  *    GiB, to 8 up to 32 GiB, and so on.
  *  - A child of fork() does not inherit the mapping. In the child, calls with the parent's writer
- *    fail with -EPERM, and a Get through shmht_writer_view() faults. A table in the caller's memory
- *    (region) has no such limit.
+ *    fail with -EPERM, and a Get through shmht_writer_view() faults. None of this holds for a table
+ *    in the caller's memory (region).
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param out  the writer
  * @param err  detail on failure, or NULL
@@ -342,9 +342,9 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 /**
  * @name What readers and the writer may rely on
  * While the writer puts, updates, deletes, merges and grows:
- *  1. A Get sees every put and delete that happens-before it (through a message or a Fence), or a
- *     later one. A Get that runs at the same time as an update finds the old value or the new one,
- *     whole.
+ *  1. A Get finds the result of the latest put or delete of its key that happens-before it (through
+ *     a message or a Fence), or of a later one. A Get that runs at the same time as an update finds
+ *     the old value or the new one, whole.
  *  2. A Get is wait-free: it never blocks on the writer, never retries, and reads at most
  *     SHMHT_MAX_PROBE table lines.
  *  3. A pointer that a Get returned stays valid, with the same bytes, until the handle is closed or
@@ -454,16 +454,16 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  *  - With SHMHT_DEFER the call first publishes, as shmht_writer_publish() does.
  *  - The pairs of the old table do not change. Readers, and you, can still Get from it. Do not
  *    write to it after success.
- *  - The call then stores the new generation in the old table (`superseded` in its statistics), and
- *    wakes the readers that wait in shmht_get_wait().
+ *  - At its end the call stores the new generation in the old table (`superseded` in its
+ *    statistics), and wakes the readers that wait in shmht_get_wait().
  *  - Send the new table's file descriptor and description to the readers, then destroy the old
  *    writer. The old table's memory is freed when its last reader has followed or detached.
  * @param w     the old table
  * @param opts  as for shmht_writer_create(), with these differences. Hash and duplicate policy are
  *              always the old table's. max_load_percent 0: as in the old table. generation 0: the
- *              next one. expected_entries: raised to the present number of pairs. NULL: the old
- *              table's options with a new random seed; not for a table in the caller's memory
- *              (-EINVAL)
+ *              next one. expected_entries: raised to the present number of pairs. With NULL the
+ *              new table has the old one's options and a new random seed. NULL fails with -EINVAL
+ *              if the old table is in the caller's memory
  * @param out  the writer of the new table
  * @param err  detail on failure, or NULL
  * @return 0; as shmht_writer_create(); as shmht_writer_publish(); -EINVAL also if the new table
@@ -503,8 +503,8 @@ SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_des
  * shmht_writer_publish(), for example at the end of a Fence, makes one table of the right size in
  * the object, and frees the private one.
  *
- *  - Until then readers, and the writer's view, find only the pairs of the object's present table,
- *    with their latest values. shmht_writer_get() finds all pairs.
+ *  - Until the writer publishes, readers and the writer's view find only the pairs of the object's
+ *    present table, with their latest values. shmht_writer_get() finds all pairs.
  *  - shmht_reader_next() and the counters of shmht_reader_stats() include unpublished pairs.
  *  - If the writer is killed before it publishes, Gets never find the unpublished pairs.
  *  - A private table takes 9 to 12 bytes an entry. While it grows, the previous private table is
@@ -514,9 +514,9 @@ SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_des
 /**
  * @brief Publish all pairs to the readers.
  *
- * The call makes one new table in the object. It has twice as many lines as the present table if
- * all pairs fit into these and the object has room for them. Otherwise it has as many lines as the
- * pairs need at max_load_percent.
+ * The call makes one new table in the object. The new table has twice as many lines as the present
+ * one, if all pairs fit into that many lines and the object has room for them. Otherwise it has as
+ * many lines as the pairs need at max_load_percent.
  *
  * With SHMHT_DEFER, tables in the object are filled to max_load_percent + 10, at most 90 %. So at
  * the default of 70 % a table sized for its pairs has room for one seventh more pairs.
@@ -738,10 +738,10 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
  * @brief Get the next pair, in the order of insertion. An updated key has the place of its latest
  *        put.
  *
- * For a process that needs all pairs, for example to dump or copy the key-value space. At the end
- * the call returns 0. After further puts it continues from there. If a key is updated during the
- * iteration, it may appear twice; the later value comes last. Every key that is not deleted during
- * the iteration appears.
+ * For a process that needs all pairs, for example to dump or copy the key-value space. After the
+ * last pair the call returns 0. After further puts it returns the new pairs. If a key is updated
+ * during the iteration, it may appear twice; the later value comes last. Every key that is not
+ * deleted during the iteration appears.
  * @param r   the reader
  * @param it  the place of the iteration; the call moves it
  * @param key    in place
