@@ -10,7 +10,7 @@
  * levels (MODELS.md).
  *
  *   - To the library, a process is an **id** of up to 40 bits, also called *flat id*. In a runtime
- *     with a single world, the id is the process's rank there.
+ *     with a single world, the id is the process's rank in that world.
  *   - The **address vector** is an array of the addresses of all processes, indexed by flat id. A
  *     runtime may have several process groups: worlds, or jobs that were spawned or connected. The
  *     vector gives each group a base in one range of ids. So one map can contain processes of

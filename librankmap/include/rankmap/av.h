@@ -233,7 +233,7 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
 
 /**
- * @brief Get the next group of which a map has processes. A loop lists all groups that a
+ * @brief Get the next group that has processes in a map. A loop lists all groups that a
  *        communicator connects.
  *
  * A caller that counts the maps of each group knows when to retire the group:
@@ -246,8 +246,8 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
  * @param id     the lowest pgid of interest
  * @param group  the group with the lowest pgid from `id` on that has a process of the map
  * @return 0, RANKMAP_ENOENT (no further group), or -EINVAL (map is NULL)
- * @cost for each group from `id` to the result: O(groups), and O(size of the map) unless all ids of
- *       the map (of a view: of its table) are in one group
+ * @cost for each group from `id` to the result: O(groups). Also O(size of the map), unless all ids
+ *       of the map are in one group; for a view, unless all ids of its table are
  */
 RANKMAP_API int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map,
                                       uint32_t id, struct rankmap_av_group *group);

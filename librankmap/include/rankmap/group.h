@@ -59,14 +59,15 @@ extern "C" {
  *        these ranks.
  *
  * The result is the map of a child communicator. In the cases below the call computes a regular
- * result from the parameters; MODELS.md lists when it may still read ids. Two runs of one stride
- * are two blocks, so they count as regular. A level's *count* is the number of values of its digit
- * (struct rankmap_level). P is the product of the parent's counts, without the last level's.
+ * result from the parameters; MODELS.md lists when it may still read ids. Below, a map of two runs
+ * of one stride counts as regular, since it is two blocks. As a parent it also falls under the case
+ * of views, as if irregular. A level's *count* is the number of values of its digit (struct
+ * rankmap_level). P is the product of the parent's counts, without the last level's.
  *
  *   - affine ∘ regular: all strides are scaled;
  *   - regular ∘ affine, if the child's stride is k·P ± W·c. Here k is any integer, W is the product
- *     of the counts of some of the parent's lowest levels (of none: 1), and c divides the count of
- *     the level above them. Examples are offsets, reversals and even splits; the first and last
+ *     of the counts of some of the parent's lowest levels (1 if of none), and c divides the count
+ *     of the level above them. Examples are offsets, reversals and even splits; the first and last
  *     block may be partial;
  *   - regular ∘ regular, if each stride of the child changes only one digit of the parent's rank,
  *     without a carry into the next: for example bricks of grids. A stride may carry if it runs
@@ -75,11 +76,11 @@ extern "C" {
  * In the other cases:
  *
  *   - One of the two maps is runs, and the other affine: the call computes the result's runs.
- *   - The parent is irregular (or two runs of one stride), and the child regular: the result is a
- *     *view* of the parent, and holds a reference to it. A view of a view is a view of the first
- *     table, if the list above covers the two formulas: the tenth generation costs no more than the
- *     first. The result gets a table of its own instead in three cases: with RANKMAP_NO_VIEW; if
- *     its own table takes less than the view; if it takes less than an eighth of the first table.
+ *   - The parent is irregular, and the child regular: the result is a *view* of the parent, and
+ *     holds a reference to it. A view of a view is a view of the first table, if the list above
+ *     covers the two formulas: the tenth generation costs no more than the first. The result gets a
+ *     table of its own instead in three cases: with RANKMAP_NO_VIEW; if this own table takes less
+ *     than the view; if this own table takes less than an eighth of the first table.
  *   - Any other two maps: the call expands the result's ids, and finds their model.
  *
  * @param parent  any map; a view keeps a reference to it, or to its table
@@ -151,13 +152,11 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    NULL: defaults
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost
- *   - the parent is not affine: O(size of the parent)
- *   - it is affine, and the given ranks are more than 4,096 runs, or runs with strides other than
- *     1: O(size of the parent)
- *   - it is affine, and the given ranks are 4,096 or more and affine, and the remaining ranks are
- *     neither a formula nor up to three runs: O(size of the parent)
- *   - otherwise O(number of given ranks)
+ * @cost O(number of given ranks), but O(size of the parent) in these cases:
+ *   - the parent is not affine;
+ *   - the given ranks are more than 4,096 runs, or runs with strides other than 1;
+ *   - the given ranks are affine and at least 4,096, and the remaining ranks are neither a formula
+ *     nor up to three runs.
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -205,8 +204,8 @@ RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, 
  * @param opts    NULL: defaults
  * @param out     the map
  * @param err     names the bad range: it has a rank that the parent lacks, or its stride is 0 or
- *                leads away from its last rank. Among up to 1,024 ranges, names two that share a
- *                rank. May be NULL
+ *                leads away from its last rank. Or it names two ranges that share a rank, if there
+ *                are at most 1,024 ranges. May be NULL
  * @return as rankmap_compose(); RANKMAP_ERANGE also for a stride that is 0 or leads away from the
  *         last rank
  * @cost that of rankmap_from_ranges(), and of rankmap_compose()
@@ -261,10 +260,11 @@ struct rankmap_index;
  *   - runs that ascend, or up to 8 runs;
  *   - irregular, with up to 8 ranks.
  *
- * For any other map, the range decides: the greatest id less the least (of a view: of its table).
- * If it is below 4 times the number of ranks, the index is an array of 4 bytes for each id of the
- * range. Otherwise the index is a hash table of 12 to 16 bytes a rank. A query in a bucket of many
- * ids, which an adversary may have chosen so, is a binary search.
+ * For any other map, the form of the index depends on the range: the greatest id less the least,
+ * for a view those of its table. If the range is below 4 times the number of ranks, the index is an
+ * array of 4 bytes for each id of the range. Otherwise the index is a hash table of 12 to 16 bytes
+ * a rank. An adversary may choose ids that share a bucket; a query in a large bucket is a binary
+ * search.
  *
  * @param map        a group; the index keeps a reference
  * @param allocator  NULL: libc's
@@ -293,9 +293,11 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it; may be `ranks`
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
  *         -EINVAL
- * @cost O(n), without allocation, if `to` is affine. The call makes n calls of rankmap_rank() if n
- *       is at most 2, or if `to` is quick (see rankmap_index_create()) and n is below a sixteenth
- *       of the size of `to`. Otherwise it makes a scratch index of `to`: O(n + size of `to`)
+ * @cost
+ *   - `to` is affine: O(n), without allocation
+ *   - n is at most 2, or `to` is quick (see rankmap_index_create()) and n is below a sixteenth of
+ *     the size of `to`: that of n calls of rankmap_rank()
+ *   - otherwise O(n + size of `to`): the call makes a scratch index of `to`
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -314,12 +316,13 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @brief MPI_Group_union(): all processes of a, then the processes of b that a does not have.
  * @param a,b   groups
  * @param opts  NULL: defaults
- * @param out   the map. If opts sets neither id_limit nor RANKMAP_NO_VIEW, it is a new reference:
- *              to `a` if `a` has processes and `b` adds none, to `b` if only `a` is empty
+ * @param out   the map. If `b` adds no process, it is a new reference to `a`; if `a` is empty, one
+ *              to `b`. It may be a new map instead if opts sets id_limit or RANKMAP_NO_VIEW, or if
+ *              both are empty
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have; an id not below opts->id_limit),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost that of rankmap_difference() of b and a. Joining its result to a takes O(number of runs) if
- *       both are affine or runs, otherwise O(size of a + size of b)
+ * @cost that of rankmap_difference() of b and a, and of joining that difference to a: O(number of
+ *       runs) if a and the difference are affine or runs, otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                               struct rankmap **out);
@@ -345,9 +348,9 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
  * @cost
  *   - two affine maps: O(log of the strides) if the result is a formula or up to three runs;
  *     otherwise O(number of the result's runs) if a loses fewer than 4,096 ids
- *   - one map is runs, the other runs or affine; P, the product of their numbers of runs, is at
- *     most 4,096; and each run of a loses only stretches of consecutive ranks. O(P) if the runs of
- *     b come in the order of those of a, else at most O(P · runs of b)
+ *   - one map is runs, and the other runs or affine: let P be the product of their numbers of runs.
+ *     If P is at most 4,096, and each run of a loses only stretches of consecutive ranks: O(P) if
+ *     the runs of b come in the order of those of a, else at most O(P · runs of b)
  *   - otherwise O(size of a + size of b)
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,

@@ -136,15 +136,15 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model without phase, at about memory bandwidth. A
- *     second search finds one with a phase φ. The detector compares every element. It finds every
- *     regular model of up to RANKMAP_MAX_LEVELS levels, except one in which rank 0 lies inside a
- *     block of more than 2^31 ranks.
- *   - The parameters of a regular model show whether it has duplicate ids, except for three or more
- *     levels that do not nest (see LAYOUT.md). The call searches such levels, and irregular ids
- *     that do not ascend, for duplicates. The search takes scratch memory: one bit for each id of
- *     the range; but 16 bytes a rank if the range is at least 65,536 and at least 64 times the
- *     number of ranks. For a regular model it takes 8 bytes a rank more.
+ *   - One pass over the array, at about memory bandwidth, finds a regular model without phase. A
+ *     second search finds one with a phase φ. A model is used only if it gives every id. The
+ *     detector finds every regular model of up to RANKMAP_MAX_LEVELS levels, except one in which
+ *     rank 0 lies inside a block of more than 2^31 ranks.
+ *   - The parameters of most regular models show whether there are duplicate ids. The call searches
+ *     the ids themselves if three or more levels do not nest (see LAYOUT.md), or if the ids are
+ *     irregular and do not ascend. The search takes one bit of scratch for each id of the range. If
+ *     the range is at least 65,536 and at least 64 times the number of ranks, it takes 16 bytes a
+ *     rank instead. For a regular model it takes 8 bytes a rank more.
  *   - You may pass an array of int if opts->id_limit is at most 2^31: a negative value then fails
  *     with RANKMAP_ERANGE.
  *
