@@ -59,18 +59,18 @@
  *   - Windows on one file should have the same pager. If one window writes directly (past the page
  *     cache) and another stores into the page cache, both into the same or neighbouring pages,
  *     Linux reports -EIO to both.
- *   - After fork() the child has copies of resident windows. It has copies of memory parts too, or
- *     shares them with STORWIN_MEMFD. It has no mapping of a window with the user pager. Only the
- *     allocating process may sync, commit and free: in a child these calls return STORWIN_ESTATE
- *     and do nothing.
+ *   - After fork() the child has copies of resident windows, and no mapping of a window with the
+ *     user pager. With STORWIN_MEMFD it shares memory parts; otherwise it has copies of them. Only
+ *     the allocating process may sync, commit and free: in a child these calls return
+ *     STORWIN_ESTATE and do nothing.
  *   - If a file is shortened while a window uses it, the next sync returns STORWIN_ESHORT and names
- *     the range that the file has lost. If that sync makes the file longer again, later ones do not
- *     report it. With the kernel pager, an access behind the new end of the file raises SIGBUS. A
- *     resident window still has all of the data, and the sync that reports the range has also
- *     written it again.
+ *     the range that the file has lost. If that sync makes the file longer again, later syncs do
+ *     not report the loss. With the kernel pager, an access behind the new end of the file raises
+ *     SIGBUS. A resident window still has all of the data, and the sync that reports the range has
+ *     also written it again.
  *   - If a page changes while a sync writes it, the file holds its old form, its new form, or a mix
  *     of their sectors. The page counts as changed for the next sync.
- *   - The library does not see stores that bypass this process's page tables. Such are stores of a
+ *   - The library does not see stores that bypass this process's page tables. These are stores by a
  *     system call or a device that has *pinned* pages: a read() with O_DIRECT, process_vm_writev(),
  *     io_uring's fixed buffers, memory registered with a network adapter. Plain read() and recv()
  *     copy page by page, and are safe.

@@ -34,10 +34,10 @@ extern "C" {
  *     storwin_revert() undoes the changes since the last one.
  *
  * Stores during the call:
- *   - If there are none, the call writes from the window itself. Where only checksums show stores,
+ *   - Without any, the call writes from the window itself. Where only checksums show stores,
  *     it writes from short copies: in compared windows (see below), and in the first and last page
  *     of adopted memory if they also have other data.
- *   - If there are some, the call begins again and copies the pages that it writes. It works in
+ *   - If there are stores, the call begins again and copies the pages that it writes. It works in
  *     rounds: each round copies again what was stored into since the last round. When a round finds
  *     no store, the copies are the picture. No thread waits for the call, but the first store into
  *     a page after each round costs the fault of tracking again. The next commits of the window
@@ -67,10 +67,10 @@ extern "C" {
  *     storwin_file_query() returns the length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The window locks the file until the window is freed, and as long as a child of fork() holds
- *     its descriptors. Meanwhile no other window can open the file, with commits or without.
- *     Readers (storwin_open_read()) can, since they take no lock. Windows without commits do not
- *     exclude each other.
+ *   - The window locks the file until the window is freed. The lock lasts longer if a child of
+ *     fork() still holds the window's descriptors. Meanwhile no other window can open the file,
+ *     with commits or without. Readers (storwin_open_read()) can, since they take no lock. Windows
+ *     without commits do not exclude each other.
  *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
  *     to 10 s, then fails with STORWIN_EBUSY. If another window of this process holds the lock, the
  *     call fails at once.
@@ -99,34 +99,37 @@ extern "C" {
  *     STORWIN_ATOMIC_SLOTS is set.
  *   - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
  *     last N commits.
- *   - If a window is longer than the stored state, rounded up to 64 KiB, its copies and journal
- *     begin behind three times (with N > 2: N times) that rounded length. They overwrite any
- *     content of the file there.
+ *   - If the window is longer than the stored state, rounded up to 64 KiB, new copies and a new
+ *     journal go behind the space of the old ones, which is three times that rounded length (with
+ *     N > 2: N times). They overwrite any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
  *   - STORWIN_ERACE: see "Stores during the call"
- *   - -EFAULT: a changed page is unmapped or protected. In adopted memory also: the first or last
- *     page is, and it also has other data. `offset` and `bytes` of the error name the first such
- *     range. The file is unchanged. Before Linux 5.14 the call finds only unmapped pages, and a
- *     protected page ends the process. A page that MADV_GUARD_INSTALL guards may end it too.
+ *   - -EFAULT: a changed page is unmapped or protected; or, in adopted memory, the first or last
+ *     page is unmapped or protected, and it also has other data. `offset` and `bytes` of the error
+ *     name the first such range. The file is unchanged. Before Linux 5.14 the call finds only
+ *     unmapped pages, and a protected page ends the process. A page that MADV_GUARD_INSTALL guards
+ *     may end it too.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic or belongs to another process, or an
  *     asynchronous sync is pending
- *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit. Exception: if this was the
- *     first commit after an older generation was opened, the file may have that generation
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file's newest commit is still the previous one. Exception: if
+ *     you had opened an older generation, and this was the first commit since, the newest commit
+ *     may be that generation
  *
  * @threads   One commit or sync of a window at a time; loads and stores continue.
- * @allocates during the call: a bit for each page, if it writes 256 or more. If it appends to the journal: 16 bytes for each
- *            4,096 bytes that changed, and copies of up to 1 MiB. If threads store meanwhile: a
- *            copy of the pages that it writes, and three bits for each page. Needs about 80 KiB of
- *            stack.
- * @cost      writes the changed pages once, and flushes the device twice. The call updates the
- *            older copy instead of the journal always with STORWIN_ATOMIC_SLOTS; when the journal
- *            is full; and with STORWIN_ATOMIC_AUTO when 40 % or more has changed. If threads store
- *            meanwhile, it also copies the pages that it writes, and each round (see "Stores during
- *            the call") takes about 0.5 ms a GiB; the first such commit writes twice.
+ * @allocates during the call: a bit for each page, if it writes 256 pages or more. If it appends to
+ *            the journal: 16 bytes for each 4,096 bytes that changed, and copies of up to 1 MiB. If
+ *            threads store meanwhile: a copy of the pages that it writes, and three bits for each
+ *            page. Needs about 80 KiB of stack.
+ * @cost      writes the changed pages once, and flushes the device twice. In four cases the call
+ *            updates the older copy instead of the journal: with STORWIN_ATOMIC_SLOTS; if the
+ *            journal is full; with STORWIN_ATOMIC_AUTO if 40 % or more has changed; if it must
+ *            write the whole window, as in the first commit. If threads store meanwhile, it also
+ *            copies the pages that it writes, and each round (see "Stores during the call") takes
+ *            about 0.5 ms a GiB; the first such commit writes twice.
  * @source    ours; the two copies are the swap of two windows of "MPI Windows on Storage for HPC
  *            Applications", section 4; the rounds are those of a live migration
  */
@@ -262,9 +265,9 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
  * @allocates during the call: 64 KiB; then for each batch of the journal its index and 1 MiB, one
  *            batch after the other.
- * @cost      reads the changed pages, with gaps of up to 64 KiB between them. Of each batch of the
- *            journal (one for each commit) reads the index, and those pieces of 1 MiB that hold
- *            changed pages.
+ * @cost      reads the changed pages, with gaps of up to 64 KiB between them. The journal has one
+ *            batch for each commit: of each batch the call reads the index, and those pieces of 1
+ *            MiB that hold changed pages.
  * @source    ours
  */
 STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
@@ -314,7 +317,8 @@ struct storwin_info_file {
     uint64_t bytes;      /**< length of the state; a window for it is at least as long */
     uint64_t generation; /**< of the commit */
     /** the generation before that one, for storage_alloc_generation; 0: none. It may fail to open
-     * if a commit after the newest failed or was interrupted: that may have overwritten parts */
+     * if a commit after the newest failed or was interrupted, since such a commit may have
+     * overwritten parts of it */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps the record of a newer commit.

@@ -26,14 +26,15 @@ extern "C" {
  *     the call reads it, the call compares the checksum of its copy with the one in the commit's
  *     record. If they differ and the records have changed, the call begins again. If they differ
  *     and no record has changed, the file is damaged.
- *   - After 16 attempts the call fails with STORWIN_EBUSY. When a writer overwrites old commits:
+ *   - After 16 attempts the call fails with STORWIN_EBUSY. A writer overwrites old commits
  *       - with STORWIN_ATOMIC_JOURNAL: when the journal is full;
  *       - with STORWIN_ATOMIC_AUTO: also when 40 % or more has changed;
  *       - with STORWIN_ATOMIC_SLOTS: in each commit, the oldest of `storage_alloc_generations`
  *         commits. A larger number gives slow readers more time.
- *   - A reader sees a commit as soon as its record is in the file: shortly before storwin_commit()
- *     returns, and also if that call then fails to flush the record. A power cut before the record
- *     is durable may undo a commit that a reader has seen.
+ *   - A reader sees a commit as soon as its record is in the file. This is shortly before
+ *     storwin_commit() returns. The reader sees the commit even if that call then fails to flush
+ *     the record. A power cut before the record is durable may undo a commit that a reader has
+ *     seen.
  *   - Readers follow the open file and not its name.
  *
  * storwin_base(), storwin_query(), storwin_part_query() and storwin_free() work as on other

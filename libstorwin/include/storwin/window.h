@@ -154,13 +154,13 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *     durable.
  *   - That range counts as changed, and the next sync writes it again. With the pagers kernel and
  *     user, this holds for the pages that are still in memory.
- *   - With the kernel pager, the call makes a second attempt. If that does not fail, the error
- *     spans the whole range of the call.
+ *   - With the kernel pager, the call writes the whole range a second time. If this does not fail,
+ *     the error spans the whole range of the call.
  *   - With the kernel pager on ext4, the next sync of any part of that range writes this part past
  *     the page cache, since ext4 itself would lose it. While that sync runs, nothing may store into
- *     the 4 MiB blocks of the file (aligned to 4 MiB) that the range touches: no thread of any
- *     process, no system call and no device. Such a store may be lost without an error. Stores
- *     during the sync that fails, and between the two syncs, are safe.
+ *     the file's 4 MiB blocks (aligned to 4 MiB) that contain this part: no thread of any process,
+ *     no system call, no device. Such a store may be lost without an error. Stores during the
+ *     failed sync, and between the two syncs, are safe.
  *
  * @param win     a window; its memory part is ignored
  * @param offset  first byte, relative to the window
