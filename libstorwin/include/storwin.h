@@ -22,9 +22,10 @@
  *
  * For random accesses out of core, the fastest is the kernel pager with STORWIN_ACCESS_RANDOM, in a
  * control group that bounds memory. The user pager reaches 0.2 to 0.7 of that rate in most runs,
- * because each fault wakes a thread, and the first store into a page faults again. It reaches 16 to
- * 126 times the rate of the kernel pager without STORWIN_ACCESS_RANDOM. Choose the user pager to
- * bound memory without a control group, and for syncs that write only the changed pages.
+ * since each of its faults wakes a thread, and the first store into a page faults again. Without
+ * STORWIN_ACCESS_RANDOM the kernel pager is slower: the user pager reaches 16 to 126 times its rate.
+ * Choose the user pager to bound memory without a control group, and for syncs that write only the
+ * changed pages.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -68,8 +69,8 @@
  *     not report the loss. With the kernel pager, an access behind the new end of the file raises
  *     SIGBUS. A resident window still has all of the data, and the sync that reports the range has
  *     also written it again.
- *   - If a page changes while a sync writes it, the file holds its old form, its new form, or a mix
- *     of their sectors. The page counts as changed for the next sync.
+ *   - If a page changes while a sync writes it, the file holds the old page, the new page, or a mix
+ *     of sectors of both. The page counts as changed for the next sync.
  *   - The library does not see stores that bypass this process's page tables. These are stores by a
  *     system call or a device that has *pinned* pages: a read() with O_DIRECT, process_vm_writev(),
  *     io_uring's fixed buffers, memory registered with a network adapter. Plain read() and recv()

@@ -34,7 +34,7 @@ extern "C" {
  *     storwin_revert() undoes the changes since the last one.
  *
  * Stores during the call:
- *   - Without any, the call writes from the window itself. Where only checksums show stores,
+ *   - Without stores, the call writes from the window itself. Where only checksums show stores,
  *     it writes from short copies: in compared windows (see below), and in the first and last page
  *     of adopted memory if they also have other data.
  *   - If there are stores, the call begins again and copies the pages that it writes. It works in
@@ -86,8 +86,8 @@ extern "C" {
  *       - With opts.generations = N the last N; the oldest of these only if no later commit failed
  *         or was interrupted.
  *   - The first commit after you have opened an older generation discards the newer ones, even if
- *     nothing was stored, and possibly even if it fails. storwin_free() makes this commit unless
- *     STORWIN_DISCARD is set.
+ *     nothing was stored, and possibly even if this commit fails. storwin_free() makes this commit
+ *     unless STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others
  *     whole. With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes the whole window. A crash before that
@@ -119,7 +119,7 @@ extern "C" {
  *     you had opened an older generation, and this was the first commit since, the newest commit
  *     may be that generation
  *
- * @threads   One commit or sync of a window at a time; loads and stores continue.
+ * @threads   Make one commit or sync of a window at a time; loads and stores may continue.
  * @allocates during the call: a bit for each page, if it writes 256 pages or more. If it appends to
  *            the journal: 16 bytes for each 4,096 bytes that changed, and copies of up to 1 MiB. If
  *            threads store meanwhile: a copy of the pages that it writes, and three bits for each
@@ -142,13 +142,14 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * As storwin_commit(), but a call without changes makes a generation too. To commit several windows
  * together, of one process or of several:
  *
- *   1. Choose a number above every window's storwin_info.newest_generation. (If both copies of the
- *      newest record are damaged, its generation is unknown: newest_generation is then only one
- *      above the generation before.)
+ *   1. Choose a number above every window's storwin_info.newest_generation.
  *   2. Commit all windows but one under this number. Continue when every call has returned 0. (With
  *      MPI: each rank commits its own, then reduces the results.)
  *   3. Commit the last window. It *decides*: once this call has returned 0, the commit is valid for
  *      all windows.
+ *
+ * If both copies of a file's newest record are damaged, the record's generation is unknown, and
+ * newest_generation is only one above the generation before.
  *
  * If a call fails, repeat it under the same number, without a store in between. If it fails again
  * and again, free the windows with storwin_discard() and open them as after a crash. Do not begin
@@ -170,9 +171,9 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * @param err         detail on failure, or NULL
  * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed; STORWIN_ESHORT: the file
  *         was shortened after a call that failed, so commit under another number
- * @threads One commit or sync of a window at a time. Loads and stores continue, but no store may
- *          come between a call that failed and its repetition.
- * @source  ours; one record decides for all windows, as in the swap of two windows for one
+ * @threads Make one commit or sync of a window at a time. Loads and stores may continue, but no
+ *          store may come between a call that failed and its repetition.
+ * @source  ours; one record decides for all windows
  */
 STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
                                           struct storwin_error *err);
@@ -262,7 +263,8 @@ STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_err
  *   - -EFAULT: a changed page is unmapped or protected
  *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
  *
- * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
+ * @threads   Make one commit or sync of a window at a time. No thread may store into the window
+ *            during the call.
  * @allocates during the call: 64 KiB; then for each batch of the journal its index and 1 MiB, one
  *            batch after the other.
  * @cost      reads the changed pages, with gaps of up to 64 KiB between them. The journal has one
@@ -303,7 +305,7 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  *   - STORWIN_ECONFLICT: the pager user
  *   - or as storwin_alloc()
  *
- * @threads   MT-Safe; no thread stores into the memory during the call.
+ * @threads   MT-Safe; no thread may store into the memory during the call.
  * @allocates the handle, and 8 bytes for each 4,096 of the window.
  * @source    ours
  */

@@ -26,7 +26,7 @@ extern "C" {
  *     the call reads it, the call compares the checksum of its copy with the one in the commit's
  *     record. If they differ and the records have changed, the call begins again. If they differ
  *     and no record has changed, the file is damaged.
- *   - After 16 attempts the call fails with STORWIN_EBUSY. A writer overwrites old commits
+ *   - After 16 attempts the call fails with STORWIN_EBUSY. A writer overwrites old commits:
  *       - with STORWIN_ATOMIC_JOURNAL: when the journal is full;
  *       - with STORWIN_ATOMIC_AUTO: also when 40 % or more has changed;
  *       - with STORWIN_ATOMIC_SLOTS: in each commit, the oldest of `storage_alloc_generations`
@@ -81,7 +81,7 @@ STORWIN_API int storwin_open_read(const struct storwin_opts *opts, struct storwi
  *   - STORWIN_ESTATE: not a reader, or it belongs to another process
  *   - or as storwin_open_read()
  *
- * @threads   One call for a window at a time; no thread reads the copy during the call.
+ * @threads   Make one call for a window at a time. No thread may read the copy during the call.
  * @allocates during the call: memory for the changes in the journal since the copy's commit, or for
  *            a second copy.
  * @cost      if nothing is new: two small reads. If the writer has only appended to the journal

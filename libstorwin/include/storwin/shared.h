@@ -39,7 +39,8 @@ struct storwin_shared {
  *   1. Rank 0 calls first: it creates and reserves everything.
  *   2. After that call has returned 0, the other ranks call, and map the objects that rank 0
  *      created. (With MPI: rank 0, broadcast of the result, the others.)
- *   3. After all have attached, storwin_shared_unlink() on one of them removes the name `shm_name`.
+ *   3. After all have attached, one rank calls storwin_shared_unlink() to remove the name
+ *      `shm_name`.
  *
  * Every process maps all segments, one after the other without a gap. With STORWIN_SHARED_NONCONTIG
  * each segment begins on a page of its own instead. If each segment has a file and there are no
@@ -143,7 +144,7 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
  * @param dyn  a dynamic window
  * @param err  detail of the first failure, or NULL
  * @return 0, or the first error; the other windows are synced nevertheless
- * @threads One sync of a window at a time; attach and detach block meanwhile.
+ * @threads Make one sync of a window at a time; attach and detach block meanwhile.
  */
 STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err);
 

@@ -173,7 +173,7 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *   - STORWIN_ERANGE
  *   - STORWIN_ESTATE: an asynchronous sync is pending, or the window belongs to another process
  *
- * @threads   One sync of a window at a time; loads and stores may continue (see the caveats in
+ * @threads   Make one sync of a window at a time; loads and stores may continue (see the caveats in
  *            storwin.h).
  * @allocates possibly, for requests in flight; without memory it continues with fewer requests.
  * @cost      writes the changed pages; with the resident pager also scans the page tables, about 1
@@ -198,7 +198,7 @@ STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64
  *   - STORWIN_ESTATE: the window belongs to another process; nothing was done
  *   - any error of storwin_sync() or unlink()
  *
- * @threads No other thread uses the window during the call or afterwards.
+ * @threads No other thread may use the window during the call or afterwards.
  */
 STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
 
@@ -212,7 +212,7 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
  * @param err  detail on failure, or NULL
  * @return as storwin_free()
  *
- * @threads No other thread uses the window during the call or afterwards.
+ * @threads No other thread may use the window during the call or afterwards.
  */
 STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error *err);
 
