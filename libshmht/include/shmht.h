@@ -173,7 +173,7 @@ SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len,
  * @param key      key_len bytes
  * @param key_len  bytes, 1 … SHMHT_MAX_KEY_BYTES
  * @return 0; SHMHT_ENOENT: no such key; SHMHT_EKEYLEN; -EPERM (a forked child)
- * @threads one writer, any readers. If a writer is killed here, Gets find the pair or do not. If
+ * @threads one writer, any readers. If a writer is killed here, Gets may find the pair or not. If
  *          they do not, shmht_reader_next() may still return it.
  * @cost as shmht_get(). The call needs no memory, so it also works at the cap
  * @source ours
@@ -359,7 +359,7 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *
  * Caveats:
  *  - Readers cannot write to a sealed memfd through the descriptor that they get. A process with
- *    the writer's uid, or root, can reopen it through /proc and make the object larger.
+ *    the writer's uid, or root, can reopen the memfd through /proc and make it larger.
  *  - A process with the uid of a *named* object's owner can change the object's mode, and then
  *    write or truncate it. The owner of an object that readers attached with SHMHT_UNSEALED can
  *    truncate it too. Readers of a truncated object get SIGBUS.

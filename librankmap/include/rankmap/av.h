@@ -59,10 +59,11 @@
  *          starts again if changes of the groups or of the side table overtake it.
  *
  * Memory does not grow with the number of changes. The group table and the side table have two
- * copies each: a change fills the spare copy, then publishes it. (A newly escaped address goes into
- * the present copy while that has room.) When a table outgrows its copies, larger ones replace
- * them. The smaller ones stay until rankmap_av_destroy(), and together take no more than the
- * present two. An escaped address stays in the side table until its group retires.
+ * copies each: a change fills the spare copy, then publishes it. Exception: a newly escaped address
+ * goes into the present copy of the side table while that copy has room. When a table outgrows its
+ * copies, larger copies replace them. The smaller copies stay until rankmap_av_destroy(), and all
+ * together take no more than the present two. An escaped address stays in the side table until its
+ * group retires.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI", section III-B, has
  * 12-byte entries with one tag bit, and one vector per group. One flat range for all groups,
@@ -98,8 +99,8 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    /** the tag, in the lowest bits. Entries of 8 bytes: at most as many bits as tag_mask has; of 12
-     * bytes: 32; of 16 bytes, and implicit: 64 */
+    /** the tag, in the lowest bits: as many as tag_mask has in entries of 8 bytes, 32 in entries of
+     * 12 bytes, 64 in entries of 16 bytes and in implicit ones */
     uint64_t tag;
 };
 

@@ -306,9 +306,9 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
  * @brief MPI_Group_compare().
  * @param a,b  maps
  * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL; -ENOMEM; -EINVAL (NULL)
- * @cost O(1) for affine maps; O(n) for others. If both have distinct ids in different orders, the
- *       call makes a bit vector or an index of `a`, unless `a` is affine. If both have duplicate
- *       ids, in different orders, it takes 24 bytes of scratch a rank
+ * @cost O(1) for affine maps; O(n) for others. If both maps have distinct ids, in different orders,
+ *       the call makes a bit vector or an index of `a`, unless `a` is affine. If both maps have
+ *       duplicate ids, in different orders, it takes 24 bytes of scratch a rank
  */
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 

@@ -73,9 +73,9 @@ struct rankmap;
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
  * An irregular array whose range is below 2^32 becomes RANKMAP_LUT32: its lookups are faster than
- * those of a bit-packed table, and it takes 4 bytes a rank. RANKMAP_RUNS remains possible for two
- * runs of one stride, whose lookups are those of blockstride, and for maps that are made without an
- * array (of ranges, texts or other maps).
+ * those of a bit-packed table, and it takes 4 bytes a rank. RANKMAP_RUNS remains possible in two
+ * cases: for two runs of one stride, whose lookups are those of blockstride; and for maps that are
+ * made without an array (of ranges, texts or other maps).
  */
 #define RANKMAP_FAST 2u
 /** Never make a view of the parent's table (see rankmap_compose()): the result gets its own. */
@@ -106,10 +106,12 @@ struct rankmap_opts {
  *   - RANKMAP_EDUP: two ranks with the same id, without RANKMAP_ALLOW_DUPLICATES
  *   - the codes that the function's own comment adds
  *
- * Two kinds of formulas cannot be stored although all ids are in range: those in which rank 0 is
- * inside a block of more than 2^31 ranks, not at its beginning; and those in which one digit alone
- * could move an id by 2^40 or more. If the result is such a formula, these functions return
- * RANKMAP_ERANGE:
+ * Two kinds of formulas cannot be stored although all ids are in range:
+ *
+ *   - those in which rank 0 is inside a block of more than 2^31 ranks, not at its beginning;
+ *   - those in which one digit alone could move an id by 2^40 or more.
+ *
+ * If the result is such a formula, these functions return RANKMAP_ERANGE:
  *
  *   - rankmap_unpack();
  *   - rankmap_compose(), rankmap_split(), rankmap_include_ranks(), rankmap_include_ranges(),

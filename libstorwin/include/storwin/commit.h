@@ -34,13 +34,13 @@ extern "C" {
  *     storwin_revert() undoes the changes since the last one.
  *
  * Stores during the call:
- *   - Without stores, the call writes from the window itself. Where only checksums show stores,
- *     it writes from short copies: in compared windows (see below), and in the first and last page
- *     of adopted memory if they also have other data.
+ *   - Without stores, the call writes from the window itself. In compared windows (see below), it
+ *     writes from short copies, since only checksums show stores there. It does the same for the
+ *     first and last page of adopted memory if they also have other data.
  *   - If there are stores, the call begins again and copies the pages that it writes. It works in
  *     rounds: each round copies again what was stored into since the last round. When a round finds
  *     no store, the copies are the picture. No thread waits for the call, but the first store into
- *     a page after each round costs the fault of tracking again. The next commits of the window
+ *     a page after each round costs a fault of tracking again. The next commits of the window
  *     begin with the copies at once, until one of them finds no store.
  *   - If threads store in each of 8 rounds, the call forks this process, and takes the picture from
  *     the child. The child runs nothing of the program, sends no SIGCHLD, and ends within the call.
@@ -67,9 +67,9 @@ extern "C" {
  *     storwin_file_query() returns the length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The window locks the file until the window is freed. The lock lasts longer if a child of
- *     fork() still holds the window's descriptors. Meanwhile no other window can open the file,
- *     with commits or without. Readers (storwin_open_read()) can, since they take no lock. Windows
+ *   - The window locks the file until the window is freed, or longer if a child of fork() still
+ *     holds the window's descriptors. While the file is locked, no other window can open it, with
+ *     commits or without. Readers (storwin_open_read()) can, since they take no lock. Windows
  *     without commits do not exclude each other.
  *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
  *     to 10 s, then fails with STORWIN_EBUSY. If another window of this process holds the lock, the
@@ -153,7 +153,7 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  *
  * If a call fails, repeat it under the same number, without a store in between. If it fails again
  * and again, free the windows with storwin_discard() and open them as after a crash. Do not begin
- * another number before the last window has decided: this may lose the previous commit.
+ * another number before the last window has decided: otherwise the previous commit may be lost.
  *
  * After a crash, open every window and take the smallest of their generations. Every window still
  * has that generation, since the next one begins only after the last window has decided. If a
@@ -285,8 +285,8 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
  *     needs STORWIN_CHANGES_COMPARED. Page-aligned memory is written past the page cache. In other
  *     memory, such as malloc() returns, each changed page counts as two.
  *   - By default (STORWIN_CHANGES_TRACKED) commits find changes by this process's page tables.
- *     These do not show stores of other processes, nor of devices, such as a network adapter's into
- *     registered memory. For such stores set STORWIN_CHANGES_COMPARED.
+ *     The page tables do not show stores of other processes or of devices, such as those of a
+ *     network adapter into registered memory. For such stores set STORWIN_CHANGES_COMPARED.
  *   - With STORWIN_CHANGES_TRACKED, a shared mapping fails with -EOPNOTSUPP. If the program later
  *     maps a part of the memory anew as shared, each commit fails with STORWIN_ERACE.
  *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare

@@ -85,8 +85,8 @@ STORWIN_API int storwin_open_read(const struct storwin_opts *opts, struct storwi
  * @allocates during the call: memory for the changes in the journal since the copy's commit, or for
  *            a second copy.
  * @cost      if nothing is new: two small reads. If the writer has only appended to the journal
- *            since: reads the new batches. Otherwise, and always with STORWIN_ATOMIC_SLOTS: reads
- *            the whole commit, as storwin_open_read().
+ *            since the copy's commit: reads the new batches. Otherwise, and always with
+ *            STORWIN_ATOMIC_SLOTS: reads the whole commit, as storwin_open_read().
  * @source    ours
  */
 STORWIN_API int storwin_follow(struct storwin_window *win, struct storwin_error *err);

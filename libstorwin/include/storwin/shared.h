@@ -38,14 +38,14 @@ struct storwin_shared {
  *
  *   1. Rank 0 calls first: it creates and reserves everything.
  *   2. After that call has returned 0, the other ranks call, and map the objects that rank 0
- *      created. (With MPI: rank 0, broadcast of the result, the others.)
+ *      created. (With MPI: rank 0 calls and broadcasts the result, then the
+ *      others call.)
  *   3. After all have attached, one rank calls storwin_shared_unlink() to remove the name
  *      `shm_name`.
  *
  * Every process maps all segments, one after the other without a gap. With STORWIN_SHARED_NONCONTIG
- * each segment begins on a page of its own instead. If each segment has a file and there are no
- * gaps, the length of every segment before the last non-empty one must be a multiple of the page
- * size.
+ * each segment begins on a page of its own instead. Every segment before the last non-empty one
+ * must be a multiple of the page size long, if each segment has a file and there are no gaps.
  *
  * The pager must be kernel. The options factor_ppb and order divide the whole range into a memory
  * part and a storage part; the memory part is the object `shm_name`.
