@@ -294,9 +294,9 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
  *         -EINVAL
  * @cost
- *   - `to` is affine: O(n), without allocation
- *   - n is at most 2, or `to` is quick (see rankmap_index_create()) and n is below a sixteenth of
- *     the size of `to`: that of n calls of rankmap_rank()
+ *   - O(n), without allocation, if `to` is affine
+ *   - that of n calls of rankmap_rank() if n is at most 2, or if `to` is quick (see
+ *     rankmap_index_create()) and n is below a sixteenth of the size of `to`
  *   - otherwise O(n + size of `to`): the call makes a scratch index of `to`
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
