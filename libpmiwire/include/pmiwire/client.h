@@ -62,8 +62,8 @@ extern "C" {
 struct pmiwire_client;
 
 /**
- * Send requests without waiting for earlier answers. Set it only for a server that is known to
- * answer in order.
+ * Send requests without waiting for earlier answers. Set this flag only for a server that is known
+ * to answer in order.
  *
  * The window: behind the oldest unanswered request, at most max_msg_bytes of whole requests are in
  * flight. A server of this project cuts off a client that sends more than twice the server's

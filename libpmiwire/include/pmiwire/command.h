@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/** Commands. In this list each request is followed by its reply. The numbers never change. */
+/** Commands. In this list the reply to a request, if any, comes next. The numbers never change. */
 enum {
     PMIWIRE_CMD_UNKNOWN = 0,
 

@@ -230,7 +230,7 @@ struct pmiwire_server_ops {
     /**
      * Take an Allgather's values, before the server answers any rank. The server makes several
      * calls for one Allgather. In the last call block is NULL; in this call you may advertise
-     * PMIWIRE_EXT_ARRAY. NULL: the engine keeps the values of the last Allgather.
+     * PMIWIRE_EXT_ARRAY. Without this callback the engine keeps the values of the last Allgather.
      *
      * Clients get rank R's value of Allgather K under the key `-allgather-K-R`. The server then
      * calls `find`, and if that finds nothing, looks among the values that the engine has kept.
@@ -505,9 +505,9 @@ PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t toke
  * @{
  */
 /**
- * @brief Report that a rank's process has ended. Hand over all its bytes before. The rank is then
- *        *gone*: collectives that it has not entered fail for the ranks that wait in them (see
- *        Liveness above). A second call is ignored.
+ * @brief Report that a rank's process has ended. First hand over all bytes that it has sent. The
+ *        rank is then *gone*: collectives that it has not entered fail for the ranks that wait in
+ *        them (see Liveness above). A second call is ignored.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
  */
 PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
