@@ -17,7 +17,7 @@
  * the key.
  *
  * Liveness. Report the ranks of your node that are *gone*. Such a rank cannot enter a further
- * collective, and no Get waits for its pairs any more.
+ * collective, and the exchange expects no further Put of it.
  *
  * - A collective that a gone rank has not entered cannot complete. It ends with PMIWIRE_EGONE for
  *   the ranks in it: on the gone rank's node at once, on other nodes after that node's next tick
@@ -166,8 +166,8 @@ struct pmiwire_exchange_ops {
      * left that could put the key. In the second case pmiwire_exchange_get_culprit() says why.
      * @param token  of the Get
      * @param rc     0; PMIWIRE_ENOENT: no such key; PMIWIRE_ETIME: opts.wait_ns has passed;
-     *               -ENOMEM: the value has come, but no memory is left for it, or opts.max_bytes is
-     *               reached; or the reason why the exchange failed
+     *               -ENOMEM: the value has come, but no memory is left for it, or it would exceed
+     *               opts.max_bytes; or the reason why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
