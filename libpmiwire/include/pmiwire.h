@@ -4,10 +4,10 @@
  * @brief PMI-1 and PMI-2 as engines without I/O: wire codec, client session, server engine and
  *        exchange between servers.
  *
- * PMI is the text protocol between a parallel program and its launcher. With it the program learns
- * its rank and size, puts its addresses, enters a barrier and gets the addresses of its peers. Two
- * wires are in use. A PMI-1 message is a line of `key=value` words. A PMI-2 message is a decimal
- * length of six characters, then `key=value;` pairs.
+ * PMI is the text protocol between a parallel program and its launcher. With PMI a process learns
+ * its rank and the job's size, puts its addresses, enters a barrier and gets the addresses of its
+ * peers. Two wires are in use. A PMI-1 message is a line of `key=value` words. A PMI-2 message is a
+ * decimal length of six characters, then `key=value;` pairs.
  *
  * This library speaks both wires, as client and as server. You hand it the bytes that you read, and
  * write the bytes that it returns. It owns no descriptor, thread, clock or file. So it fits any
@@ -39,7 +39,7 @@
  *   - pmiwire/exchange.h between the servers of a job's nodes
  *
  * Passing NULL is undefined unless documented as allowed. Functions that create an object return
- * -EINVAL for it.
+ * -EINVAL for a NULL.
  *
  * @threads MT-Safe on distinct objects: one server, session, decoder, encoder or exchange belongs
  * to one thread at a time. There is no global state.

@@ -30,9 +30,9 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
  * `-EAGAIN` occur), or one of these. The values never change.
  *
- * A function refuses an option struct or a table of callbacks with -EINVAL in three cases: its
- * `size` is below the size of this release's struct; `size` is above 4,096; or a byte beyond this
- * release's members is not 0.
+ * A function refuses an option struct or a table of callbacks with -EINVAL in three cases: the
+ * member `size` is below the size of this release's struct; `size` is above 4,096; or a byte behind
+ * this release's members is not 0.
  * @{
  */
 /** PMI-2 length is not a positive decimal of at most 6 characters */
@@ -100,7 +100,7 @@ extern "C" {
 #define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: on this node only */
 /** on this node, then at the key's home node, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
-/** as REMOTE, but wait at the home for the Put, as long as a rank is left that can make it */
+/** as REMOTE, but wait at the home until a rank puts the key, or no rank is left that could */
 #define PMIWIRE_GET_WAIT 2u
 /** @} */
 
@@ -143,8 +143,8 @@ struct pmiwire_allocator {
 };
 
 /**
- * Detail of an error. A call that takes one as its last parameter fills it in only on failure. NULL
- * is allowed there.
+ * Detail of an error. A call whose last parameter points to one fills it in only on failure. The
+ * parameter may be NULL.
  */
 struct pmiwire_error {
     int32_t code;     /**< PMIWIRE_E* or -errno, as returned */
@@ -157,7 +157,7 @@ struct pmiwire_error {
 /**
  * @brief Explain an error code.
  * @param code  PMIWIRE_E*, -errno (libc's text), or 0
- * @return a constant phrase without a newline, never NULL; in English, or for -errno libc's own
+ * @return a constant phrase without a newline, never NULL; in English, for -errno libc's own text
  *
  * MT-Safe. Allocates nothing.
  */

@@ -8,16 +8,17 @@
  * first event is INIT's. If the session dies, all requests that wait for an answer get an event
  * with the reason.
  *
- * Requests queue up. The session sends each one when the one before it has been answered, because
- * some servers do not serve requests in order:
- *  - Slurm's PMI-1 server takes the bytes of one read() for one command, and loses the rest.
+ * Requests queue up. The session sends a request only when the request before it has been answered,
+ * because some servers do not serve requests in order:
+ *  - Slurm's PMI-1 server takes all bytes of one read() for one command, and so loses the commands
+ *    behind the first.
  *  - Hydra answers a put behind a barrier before the barrier.
  *
  * A server of this project answers in order. With PMIWIRE_CLIENT_PIPELINE_KNOWN the session sends
  * requests to such a server at once, within a window.
  *
- * If the server's wire cannot carry a request's values, the request fails at once, before the
- * session sends a byte of it. Values may hold any bytes if the server has advertised
+ * If the server's wire cannot carry a request's values, the request fails at once, and the session
+ * sends no byte of it. Values may hold any bytes if the server has advertised
  * PMIWIRE_EXT_BYTES and the session has PMIWIRE_CLIENT_EXTENSIONS.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
@@ -61,7 +62,8 @@ extern "C" {
 struct pmiwire_client;
 
 /**
- * Send requests without waiting for earlier answers, to a server that is known to answer in order.
+ * Send requests without waiting for earlier answers. Set this flag only for a server that is known
+ * to answer in order.
  *
  * The window: behind the oldest unanswered request, at most max_msg_bytes of whole requests are in
  * flight. A server of this project cuts off a client that sends more than twice the server's
@@ -69,8 +71,8 @@ struct pmiwire_client;
  */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
- * Send PMIWIRE_EXT_CLIENT at init. It tells a server of this project that the client knows the
- * extensions (extension.h). All other servers that were measured skip it.
+ * Send PMIWIRE_EXT_CLIENT at init. This field tells a server of this project that the client knows
+ * the extensions (extension.h). All other servers that were measured skip the field.
  */
 #define PMIWIRE_CLIENT_EXTENSIONS 2u
 /** As PMIWIRE_CLIENT_PIPELINE, once an answer has advertised PMIWIRE_EXT_SERVER. */
@@ -84,7 +86,7 @@ struct pmiwire_client_opts {
     size_t size;    /**< sizeof(struct pmiwire_client_opts) */
     uint32_t wire;  /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
     uint32_t flags; /**< PMIWIRE_CLIENT_* */
-    /** PMI_RANK. It must be right for PMI-1 over PMI_FD, since that wire does not carry the rank */
+    /** PMI_RANK. Must be right for PMI-1 over PMI_FD, where no message carries the rank */
     int32_t rank;
     int32_t n_ranks; /**< PMI_SIZE; as for rank */
     /** nonzero: PMI_PORT mode. The session first sends pmiid (`initack`, or PMI-2's `pmirank`) */
@@ -153,8 +155,8 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  *
  * @param c       the session
  * @param jobid   a key-value space; absent: our own
- * @param srcid   the rank that puts the key; -1: unknown. PMI-2 always sends it. PMI-1 sends it
- *                only if `how` is PMIWIRE_GET_REMOTE or PMIWIRE_GET_WAIT
+ * @param srcid   the rank that puts the key; -1: unknown. A PMI-2 request always has it. A PMI-1
+ *                request has it only if `how` is PMIWIRE_GET_REMOTE or PMIWIRE_GET_WAIT
  * @param key     its key
  * @param how     PMIWIRE_GET_*. REMOTE and WAIT fail with -EINVAL for a key-value space that is not
  *                our own, and with PMIWIRE_EVERSION if the server has not advertised
@@ -168,8 +170,8 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
  * @brief Enter a barrier (`barrier_in`, `kvs-fence`). The answer comes when every rank has entered.
  * @param c       the session
  * @param group   absent: the whole job. Otherwise a group of PMI 1.2: `WORLD:tag`, `NODE:tag` or
- *                `r,r,…:tag`. The call with a group fails with PMIWIRE_EVERSION on PMI-2, and if
- *                the server has not announced PMI 1.2
+ *                `r,r,…:tag`. With a group the call fails with PMIWIRE_EVERSION on PMI-2, and on
+ *                PMI-1 if the server has not announced PMI 1.2
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
@@ -236,9 +238,9 @@ PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
  * @brief Hand over bytes that were read, split anywhere.
  * @return 0, or the reason why the session is dead (the remaining events have it too)
  *
- * The call takes all bytes, but the session has room for only 2 * max_msg_bytes: if they do not
- * fit, it dies with PMIWIRE_ETOOBIG. To avoid this, take all events before each call, and hand over
- * at most max_msg_bytes.
+ * The call takes all bytes, but the session has room for only 2 * max_msg_bytes. If the bytes do
+ * not fit, the session dies with PMIWIRE_ETOOBIG. To avoid this, take all events before each call,
+ * and hand over at most max_msg_bytes.
  */
 PMIWIRE_API int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n);
 
@@ -331,13 +333,14 @@ PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str
  * @brief End the whole job.
  *
  * The session sends the abort ahead of every request of which it has not sent a byte. So the abort
- * does not wait for the answer to an earlier request, such as a fence. Its event comes after the
- * events of all earlier requests. If one of those may never be answered, do not wait for the event:
- * the abort is sent once you have reported its bytes to pmiwire_client_sent().
+ * does not wait for the answer to an earlier request, such as a fence. The abort's event comes
+ * after the events of all earlier requests. If the server may never answer one of these, do not
+ * wait for the abort's event: the abort is sent once you have reported its bytes to
+ * pmiwire_client_sent().
  *
  * @param c         the session
- * @param exitcode  exit code for the launcher. Slurm ignores it and uses one of its own, and so
- *                  does Hydra 4.0 with PMI-2
+ * @param exitcode  exit code for the launcher. Slurm, and Hydra 4.0 with PMI-2, ignore it and use
+ *                  one of their own
  * @param message   prose; may be absent; on PMI-1 without blanks
  * @param cookie    for the event
  */
@@ -362,8 +365,8 @@ struct pmiwire_info_client {
     int32_t spawned;            /**< nonzero: another job started this one */
     struct pmiwire_str kvsname; /**< own key-value space; PMI-2: absent until requested */
     /**
-     * the values that the server has advertised, indexed by PMIWIRE_EXT_*; absent: it has not
-     * advertised the extension. If it has advertised PMIWIRE_EXT_SERVER, the session uses the
+     * the values that the server has advertised, indexed by PMIWIRE_EXT_*; absent: the server has
+     * not advertised the extension. With PMIWIRE_EXT_SERVER advertised, the session uses the
      * profile "fencepost" instead of opts.server
      */
     struct pmiwire_str ext[PMIWIRE_EXT_COUNT_];

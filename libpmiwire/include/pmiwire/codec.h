@@ -4,8 +4,8 @@
  * @brief PMI messages to fields and back, on both wires, without copying or allocating.
  *
  * A PMI-1 message is a line of words, `cmd=put kvsname=k key=a value=b`. PMI-1's spawn has one
- * field a line (`mcmd`). A PMI-2 message is a decimal length of six characters, then fields:
- * `22cmd=kvs-get;key=alpha;` behind four spaces. The first bytes of a message show the wire.
+ * field on each line (`mcmd`). A PMI-2 message is a decimal length of six characters, then fields:
+ * four spaces and `22cmd=kvs-get;key=alpha;`. The first bytes of a message show the wire.
  * libpmiwire/WIRE.md has the grammar.
  *
  * **Decoding** splits a message into fields that point into your buffer. Call pmiwire_decode() with
@@ -13,8 +13,9 @@
  * further messages. The decoder keeps its place, so the time for a message is linear in its length,
  * even if it arrives byte by byte.
  *
- * **Encoding** writes into your buffer and refuses values that the framing cannot carry. Given a
- * profile it also refuses values that would make that peer truncate, misread or crash.
+ * **Encoding** writes into your buffer and refuses values that the framing cannot carry. With the
+ * profile of a peer it also refuses values that this peer would truncate or misread, or that would
+ * make it crash.
  *
  *     pmiwire_decoder_init(&d, 0, 0);
  *     msg.fields = fields, msg.cap_fields = PMIWIRE_USUAL_FIELDS;
@@ -90,9 +91,9 @@ struct pmiwire_decoder {
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: its offset in the buffer */
-    /** after an error: the length of the bad message if the buffer has all of it; you may skip that
-     * many bytes and continue. 0: the end of the message is unknown, so nothing behind it can be
-     * decoded */
+    /** after an error: the length of the bad message if the buffer has all of it: you may skip this
+     * many bytes and continue. 0: the end of the message is unknown, so nothing behind the message
+     * can be decoded */
     size_t err_bytes;
     size_t need_bytes; /**< after pmiwire_decode() returned 0: pass it at least this many bytes */
     /** @private */
@@ -122,7 +123,7 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  *  - The decoder accepts empty values, duplicate fields and unknown fields. pmiwire_msg_check()
  *    finds these.
  *
- * @param d    the decoder; while a message is incomplete, it keeps its place between calls
+ * @param d    the decoder. It keeps its place in an incomplete message between calls
  * @param buf  received bytes, from the start of a message
  * @param len  bytes of buf
  * @param msg  filled in; set `fields` and `cap_fields` before the call

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/** Commands. In this list a request's reply comes after it. The numbers never change. */
+/** Commands. In this list the reply to a request, if any, comes next. The numbers never change. */
 enum {
     PMIWIRE_CMD_UNKNOWN = 0,
 
@@ -168,7 +168,7 @@ enum {
     PMIWIRE_F_PREPUTCOUNT,
     PMIWIRE_F_PPKEY, /**< ppkey0 … */
     PMIWIRE_F_PPVAL,
-    PMIWIRE_F_SUBCMD, /**< opens a sub-command: the fields behind it belong to that */
+    PMIWIRE_F_SUBCMD, /**< opens a sub-command, to which the fields behind this one belong */
     PMIWIRE_F_MAXPROCS,
     PMIWIRE_F_ARGC,
     PMIWIRE_F_ARGV, /**< argv0 … */
@@ -246,8 +246,8 @@ PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
  * @brief Check a decoded message against the table.
  *
  * @param msg    decoded
- * @param flags  a server passes 0: then a duplicate of a field that may occur only once is an
- *               error. A client passes PMIWIRE_CHECK_FIRST_WINS
+ * @param flags  0 for a server: a duplicate of a field that may occur only once is an error.
+ *               PMIWIRE_CHECK_FIRST_WINS for a client
  * @param err    filled in on failure, with the offset from the message's start; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *

@@ -4,24 +4,26 @@
  * @brief Between the servers of a job's nodes: Put, Get, Fence, Ring and Allgather over many nodes,
  *        without I/O.
  *
- * The model. A job runs on `n_nodes` nodes with one server each. An *exchange* is one node's part
- * in one job. You report to it the operations of your node's ranks, frames from other nodes, and
- * nodes and ranks that are gone. It sends frames through ops->send() and reports results through
- * the other callbacks. It owns no link, thread, clock or file.
+ * The model. A job runs on `n_nodes` nodes with one server each. An *exchange* is the object by
+ * which one node takes part in one job: it trades the ranks' pairs with the other nodes, and runs
+ * the job's collectives. You report to it the operations of your node's ranks, frames from other
+ * nodes, and nodes and ranks that are gone. It sends frames through ops->send() and reports results
+ * through the other callbacks. It owns no link, thread, clock or file.
  *
  * A key is DENSE or SPARSE. A DENSE key is one that most nodes read: a Fence brings it to all
  * nodes. A SPARSE key is one that few nodes read: it stays at its *home*, one node that opts.design
  * chooses, and readers fetch it from there. A Get looks on its own node. With PMIWIRE_GET_REMOTE it
- * then asks the home. With PMIWIRE_GET_WAIT it also waits there until a rank puts the key.
+ * then asks the home. With PMIWIRE_GET_WAIT it asks the home too, and waits there until a rank puts
+ * the key.
  *
- * Liveness. You report the ranks of your node that are *gone*. Such a rank enters no further
- * collective and puts no further pair.
+ * Liveness. Report the ranks of your node that are *gone*. Such a rank cannot enter a further
+ * collective, and the exchange expects no further Put of it.
  *
- * - A collective that such a rank has not entered cannot complete. It ends with PMIWIRE_EGONE for
- *   the ranks in it: on this node at once, on other nodes after one tick and the frames' latency.
- *   Ranks that enter later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() returns the rank
- *   and the reason.
- * - A collective that such a rank has entered completes if the others enter it.
+ * - A collective that a gone rank has not entered cannot complete. It ends with PMIWIRE_EGONE for
+ *   the ranks in it: on the gone rank's node at once, on other nodes after that node's next tick
+ *   and the frames' latency. Ranks that enter later get PMIWIRE_EGONE at once.
+ *   pmiwire_exchange_culprit() returns the gone rank and the reason.
+ * - A collective that a gone rank has entered completes once the other ranks have entered it.
  * - A waiting Get ends when every rank that could put its key is gone.
  * - The exchange itself continues.
  *
@@ -69,7 +71,7 @@
 extern "C" {
 #endif
 
-struct pmiwire_exchange; /**< one node's part in one job */
+struct pmiwire_exchange; /**< the object by which one node takes part in one job */
 
 /** @name Designs: where SPARSE keys live
  *
@@ -92,8 +94,8 @@ struct pmiwire_exchange; /**< one node's part in one job */
 /** a flood over the tree of nodes: one frame each way on each link (more for a large set), and
  * every node gets each byte once */
 #define PMIWIRE_FENCE_TREE 0u
-/** dissemination: ceil(log2 n) frames a node. Not with PMIWIRE_DESIGN_TREE, where the Fence could
- * overtake Puts */
+/** dissemination: with n nodes, each sends ceil(log2 n) frames. Not with PMIWIRE_DESIGN_TREE, where
+ * the Fence could overtake Puts */
 #define PMIWIRE_FENCE_DOUBLING 1u
 /** @} */
 
@@ -141,9 +143,9 @@ struct pmiwire_exchange_ops {
      * an authenticated peer. Frames between different pairs of nodes may arrive in any order.
      *
      * Back-pressure: return 1 when the queue is long. The frame counts as sent. Fences and
-     * Allgathers then send nothing to `node` until you call pmiwire_exchange_ready(). This costs no
-     * memory, because they keep their pairs until they complete anyway. Frames of other types may
-     * still follow.
+     * Allgathers then send nothing to `node` until you call pmiwire_exchange_ready(). The pause
+     * costs no memory, because a collective keeps its pairs until it completes anyway. Frames of
+     * other types may still follow.
      * @param node   the receiver, never this node
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  the sum of all lengths, at most opts.max_frame_bytes
@@ -152,19 +154,20 @@ struct pmiwire_exchange_ops {
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
     /**
-     * Return the node of a rank, which is below opts.n_ranks. For one rank the answer is the same
-     * in every call and on every node. Needed with two nodes or more.
+     * Return the node of `rank`, a number below opts.n_ranks. For one rank, return the same node in
+     * every call, on every node. Needed with two nodes or more.
      */
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 
     /**
      * A Get has ended. Needed unless all Gets are PMIWIRE_GET_LOCAL.
+     *
+     * A waiting Get ends with PMIWIRE_ENOENT in two cases only: its own rank is gone, or no rank is
+     * left that could put the key. In the second case pmiwire_exchange_get_culprit() says why.
      * @param token  of the Get
-     * @param rc     0; PMIWIRE_ENOENT: no such key; a waiting Get ends so only if no rank is left
-     *               that could put the key (pmiwire_exchange_get_culprit() returns one), or if its
-     *               own rank is gone; PMIWIRE_ETIME: opts.wait_ns has passed; -ENOMEM: no memory
-     *               for the value that has come, or opts.max_bytes would be exceeded; or the reason
-     *               why the exchange failed
+     * @param rc     0; PMIWIRE_ENOENT: no such key; PMIWIRE_ETIME: opts.wait_ns has passed;
+     *               -ENOMEM: the value has come, but no memory is left for it, or it would exceed
+     *               opts.max_bytes; or the reason why the exchange failed
      * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
@@ -173,8 +176,9 @@ struct pmiwire_exchange_ops {
      * A collective has ended for all local ranks in it. Needed for Fence and Allgather.
      * @param kind    PMIWIRE_COLL_FENCE or PMIWIRE_COLL_ALLGATHER
      * @param number  counts the collectives of a kind from 1
-     * @param rc      0: it is complete, and you have got its pairs; PMIWIRE_EGONE: neither it nor a
-     *                later one of its kind can complete; or the reason why the exchange failed
+     * @param rc      0: the collective is complete, and you have got its pairs; PMIWIRE_EGONE: it
+     *                cannot complete, nor can a later one of its kind; or the reason why the
+     *                exchange failed
      */
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
@@ -184,9 +188,9 @@ struct pmiwire_exchange_ops {
      * named here.
      *
      * - Fence: put the pairs in order into the store of `find`. Later pairs replace earlier ones.
-     *   pmiwire_exchange_pairs() returns how many pairs the Fence brings. With `find`, further
-     *   pairs follow at the end: those that this node has already put for the next Fence come once
-     *   more, so that they stay the latest.
+     *   pmiwire_exchange_pairs() returns how many pairs the Fence brings. With `find`, the pairs
+     *   that this node has already put for the next Fence follow at the end, so that your store
+     *   keeps their values.
      * - Allgather: the key is the rank, 4 bytes as in memory (uint32_t). Each rank comes once, in
      *   any order. pmiwire_exchange_longest_value_bytes() returns the length of the longest value.
      * @param block  for pmiwire_block_next() or shmht_writer_merge(); aligned to 8
@@ -212,8 +216,8 @@ struct pmiwire_exchange_ops {
     /**
      * The Ring has ended for a local rank in it. Needed for Ring. `place`, `left` and `right` are
      * valid only if rc is 0.
-     * @param rc     0; PMIWIRE_EGONE: neither it nor a later Ring can complete; or the reason why
-     *               the exchange failed
+     * @param rc     0; PMIWIRE_EGONE: neither this Ring nor a later one can complete; or the reason
+     *               why the exchange failed
      * @param place  the rank's place in the ring, from 0
      * @param left   the value that the left neighbour has given for its right neighbour
      * @param right  the value that the right neighbour has given for its left neighbour
@@ -258,9 +262,9 @@ struct pmiwire_exchange_opts {
     uint32_t flags;           /**< PMIWIRE_EXCHANGE_FENCE_FREE */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
     /** limit on the memory held; 0: PMIWIRE_EXCHANGE_MAX_BYTES. If a rank's request would exceed
-     * it, the exchange refuses the request. If a Get's value would exceed it, the Get ends with
-     * -ENOMEM. A Fence, an Allgather or a Ring may exceed it: the nodes that sent the values have
-     * accepted them. Of this node */
+     * the limit, the exchange refuses the request. If a Get's value would exceed it, the Get ends
+     * with -ENOMEM. A Fence, an Allgather or a Ring may exceed the limit: the nodes that sent the
+     * values have accepted them. Of this node */
     size_t max_bytes;
     /** an unanswered Get ends with PMIWIRE_ETIME after this time; 0: never. Of this node */
     uint64_t wait_ns;
@@ -269,7 +273,8 @@ struct pmiwire_exchange_opts {
 /**
  * @brief Create one node's part in a job.
  *
- * A frame from another node may arrive before this call: keep it on the link until then.
+ * A frame from another node may arrive before this call: leave it on the link until the exchange
+ * exists.
  * @return 0, -ENOMEM, -EINVAL
  * @threads MT-Safe. Allocates about 1,500 bytes, and 5 1/4 bytes for each local rank.
  */
@@ -294,12 +299,13 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
 /**
  * @brief Put a pair.
  *
- * - A Get after a Fence finds every pair that was put before the Fence. If a key was put several
- *   times, it finds the latest value.
- * - If two nodes put one key between the same two Fences, either value may win; after the Fence all
- *   nodes have the same one.
- * - If a Fence has brought the key to this node, or a rank of this node has put it as DENSE, this
- *   Put is DENSE too, whatever its hint. The same holds if ops->find() finds the key.
+ * - A Get after a Fence finds every pair that was put before the Fence, a SPARSE pair of another
+ *   node only with PMIWIRE_GET_REMOTE or PMIWIRE_GET_WAIT. If a key was put several times, the Get
+ *   finds the latest value.
+ * - If two nodes put one key between the same two Fences, either value may win; after the second
+ *   Fence all nodes have the same one.
+ * - A Put is DENSE, whatever its hint, in three cases: a Fence has brought the key to this node; a
+ *   rank of this node has put the key as DENSE; or ops->find() finds the key.
  * - With ops->find(): store a DENSE pair in your own store before you call this.
  * - In a job without Fences, put each key at most once.
  * @param rank   a local rank, or PMIWIRE_RANK_NONE
@@ -309,12 +315,11 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy. After each max_frame_bytes of DENSE pairs, one call also encodes
- * these. With one node and ops->find(): a lookup, and an allocation only if a Get waits for the
- * key.
+ * Cost: a lookup and a copy. Once the DENSE pairs fill a frame, one call also encodes all of them.
+ * With one node and ops->find(): a lookup, and an allocation only if a Get waits for the key.
  *
- * Frames: for SPARSE keys see the designs. DENSE keys travel in the Fence's frames; on the tree a
- * frame leaves as soon as it is full.
+ * Frames: for a SPARSE key see "Designs" above. DENSE keys travel in the frames of the next Fence;
+ * with PMIWIRE_FENCE_TREE each frame leaves as soon as it is full.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
                                      struct pmiwire_str key, struct pmiwire_str value,
@@ -326,24 +331,24 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  * - PMIWIRE_GET_LOCAL looks on this node.
  * - PMIWIRE_GET_REMOTE looks on this node, then asks the home, which answers at once.
  * - PMIWIRE_GET_WAIT does the same, but if the home does not have the key, the Get waits until a
- *   rank puts it or a Fence brings it.
+ *   rank puts the key or a Fence brings it.
  * - A waiting Get ends without a value after opts.wait_ns, or when no rank is left that could put
- *   the key. If the Get names another rank as its source, only that rank could. Otherwise every
- *   rank except the one that gets could.
+ *   the key. If the Get names another rank as its source, only the source could put the key.
+ *   Otherwise every rank could, except the one that gets.
  * - With PMIWIRE_DESIGN_DKVS and PMIWIRE_EXCHANGE_FENCE_FREE, no Get ends because a rank of another
  *   node is gone.
  * - A node has at most one REMOTE and one WAIT request for a key in flight. Further Gets queue
  *   behind them.
  * @param rank   the local rank that gets, or PMIWIRE_RANK_NONE
  * @param key    as it was put
- * @param src    the *source*: the rank that puts the key. PMIWIRE_DESIGN_DIRECT asks its node.
- *               PMIWIRE_RANK_NONE: unknown
+ * @param src    the *source*: the rank that puts the key, or PMIWIRE_RANK_NONE: unknown. With
+ *               PMIWIRE_DESIGN_DIRECT the Get asks the source's node
  * @param how    PMIWIRE_GET_*
  * @param token  yours, passed to ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
  * @return 0, PMIWIRE_PENDING (ops->got() follows), PMIWIRE_ENOENT, -EINVAL (how, or no such rank),
- *         PMIWIRE_EKEYLEN, PMIWIRE_EMISSING (in PMIWIRE_DESIGN_DIRECT: the key is not on this node,
- *         and src is unknown)
+ *         PMIWIRE_EKEYLEN, PMIWIRE_EMISSING (with PMIWIRE_DESIGN_DIRECT: the key is not on this
+ *         node, and src is unknown)
  *
  * Cost: at most two lookups by hash and one of ops->find().
  */
@@ -372,7 +377,7 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
  * @brief Get the number of pairs that the present Fence or Allgather brings, this node's own pairs
  *        included. Call it within ops->pairs(), to make room for all of them.
  *
- * It does not count the pairs for the next Fence that come once more at the end.
+ * The number leaves out this node's pairs for the next Fence, which ops->pairs() gets at the end.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
@@ -399,16 +404,17 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  *
  * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on
  *   other nodes after this node's next tick.
- * - Other nodes' Gets that wait for the rank end after that tick and one tick of their own.
+ * - Gets of another node that wait for the rank end after this node's next tick and then a tick of
+ *   the other node.
  * - The rank's own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (the rank is not local, or `why` is wrong), or the reason why the exchange has
  *         failed
  *
- * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives of some
- * kind than every other rank known to be gone, the next tick sends one frame on each link of the
- * tree.
+ * Cost: a pass over the keys with waiting Gets. The next tick sends one frame on each link of the
+ * tree if, for some kind, the rank has entered fewer collectives than every other rank known to be
+ * gone.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
@@ -416,19 +422,18 @@ PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, 
  * @brief Get the rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*; untouched with -1
- * @return a rank of any node; if several are gone, one of them, and nodes may return different
- *         ones. -1: as far as this node knows, the collective in progress can complete, or, if none
- *         is in progress, the next one
+ * @return a rank of any node. If several are gone, nodes may return different ones. -1: this node
+ *         knows no rank that prevents the collective in progress, or, if none is in progress, the
+ *         next one
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
 
 /**
- * @brief After a waiting Get has ended with PMIWIRE_ENOENT, get the rank for whose Put it has
- *        waited. For use in ops->got(), and directly after pmiwire_exchange_get().
+ * @brief After a waiting Get has ended with PMIWIRE_ENOENT, get a rank that is gone and could have
+ *        put the key. Call it in ops->got(), or directly after pmiwire_exchange_get().
  *
- * If the Get names a source, this is the source. Otherwise it is the last of the ranks that could
- * have put the key.
+ * If the Get names another rank as its source, the result is the source.
  * @param[out] why  PMIWIRE_GONE_*; untouched with -1
  * @return a rank; -1: no rank is the cause
  */
@@ -453,8 +458,8 @@ PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node
                                        size_t n);
 
 /**
- * @brief Report that the queue to a node has room again, after ops->send() returned 1. Otherwise
- *        the call is a no-op.
+ * @brief Report that the queue to a node has room again, after ops->send() returned 1 for it. If
+ *        ops->send() has not returned 1, the call is a no-op.
  * @return 0, -EINVAL (not another node), or the reason why the exchange has failed
  */
 PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node);
@@ -462,14 +467,14 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
 /**
  * @brief End the exchange: a node is lost, or for a reason of your own. A second call is ignored.
  *
- * Every pending Get and every collective in progress ends with rc. Later calls return it too. The
+ * Every pending Get and every collective in progress ends with rc. Later calls return rc too. The
  * call notifies the neighbours in the tree, which pass the notice on. So if each node reports the
  * loss of its own neighbours, all nodes learn of any loss.
  *
  * Keep a link to each neighbour, so that you notice its loss. pmiwire_exchange_arity() returns the
- * default arity. The neighbours are
- * - the parent: node (node - 1) / arity
- * - the children: nodes arity * node + 1 to arity * node + arity
+ * default arity. The neighbours of node n are
+ * - its parent: node (n - 1) / arity; node 0 has none
+ * - its children: nodes arity * n + 1 to arity * n + arity, below opts.n_nodes
  * @param rc    negative; PMIWIRE_ELOST: `node` is lost
  * @param node  the lost node; ignored with another rc
  * @return 0, -EINVAL (rc is not negative, or `node` is not another node)
@@ -480,8 +485,8 @@ PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32
  * @brief Set the time, for example twice a second.
  *
  * The call ends Gets that have waited for opts.wait_ns. It notifies other nodes of ranks of this
- * node that are gone. If a Get waits for a rank of another node, it asks that node whether the rank
- * is gone.
+ * node that are gone. If a Get waits for a rank of another node, the call asks that node whether
+ * the rank is gone.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, each Get that has
  *       waited since an earlier tick sends one frame along the tree, to the node of the rank that
@@ -517,8 +522,8 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MIN_FRAME_BYTES 4096u     /**< smallest opts.max_frame_bytes */
 #define PMIWIRE_EXCHANGE_MAX_FRAME_BYTES 16777216u /**< largest */
 /**
- * max_frame_bytes minus this is the longest that key and value of a pair may be together, or a
- * value of a Ring or an Allgather
+ * A pair's key and value together, or a value of a Ring or an Allgather, may have at most
+ * max_frame_bytes minus this
  */
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
 #define PMIWIRE_EXCHANGE_MAX_KEY_BYTES   2047u
@@ -528,7 +533,7 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MAX_IOV         64u         /**< most pieces that send() is given */
 #define PMIWIRE_EXCHANGE_HEADER_BYTES    24u         /**< of a frame */
 #define PMIWIRE_BLOCK_HEADER_BYTES       32u         /**< of a block */
-/** most bytes of a block's records, or opts.max_frame_bytes if that is larger */
+/** a block's records have at most this many bytes, or opts.max_frame_bytes if that is more */
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 

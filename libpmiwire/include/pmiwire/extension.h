@@ -5,13 +5,13 @@
  *        one. Peers that do not know the fields skip them.
  *
  * PMI's clients and servers skip fields that they do not know, if these have a certain narrow
- * grammar. pmiwire_enc_extra() keeps to it. libpmiwire/WIRE.md has the grammar, and a table of the
- * fields and their values.
+ * grammar. pmiwire_enc_extra() keeps to this grammar. libpmiwire/WIRE.md describes the grammar, and
+ * has a table of the fields and their values.
  *
  *  - A server advertises its extensions in answers that it sends anyway. A client that knows a
- *    field may use the extension. Other clients ignore it.
- *  - PMI does not define some of the requests. A client sends such a request only to a server that
- *    has advertised it. Other servers would end the job, or never answer.
+ *    field may use the extension. Other clients ignore the field.
+ *  - PMI does not define some of the requests. A client may send such a request only to a server
+ *    that has advertised the extension. Other servers would end the job, or never answer.
  *  - PMIWIRE_EXT_BYTES needs no code of yours, only two settings: the server advertises it with
  *    pmiwire_server_advertise(), and the client's session has PMIWIRE_CLIENT_EXTENSIONS. Then keys
  *    and values may hold any bytes on both wires.
@@ -51,7 +51,7 @@ extern "C" {
 #define PMIWIRE_EXT_GET       8u /**< `fp-get`, in a get */
 #define PMIWIRE_EXT_SRC       9u /**< `fp-src`, in a get */
 #define PMIWIRE_EXT_RING      10u /**< `fp-ring`, in `barrier_in` */
-#define PMIWIRE_EXT_PLACE     11u /**< `fp-place`, in the answer to that */
+#define PMIWIRE_EXT_PLACE     11u /**< `fp-place`, in the answer to `fp-ring` */
 #define PMIWIRE_EXT_LEFT      12u /**< `fp-left`, likewise */
 #define PMIWIRE_EXT_RIGHT     13u /**< `fp-right`, likewise */
 #define PMIWIRE_EXT_GATHER    14u /**< `fp-gather`, in `barrier_in`, `kvs-fence`: an Allgather */

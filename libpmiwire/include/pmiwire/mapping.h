@@ -37,7 +37,8 @@ extern "C" {
 /** Ranks and nodes are below this. */
 #define PMIWIRE_MAPPING_MAX 0x7fffffffu
 
-/** Longest mapping that MPICH 4.0 accepts when a server advertises 256/64/1024, bytes. */
+/** Longest mapping that MPICH 4.0 accepts, bytes, if the server advertises Hydra's limits: 256 for
+ * kvsname_max, 64 for keylen_max, 1024 for vallen_max. */
 #define PMIWIRE_MAPPING_MPICH40_BYTES 538u
 
 /** Triples `(f,n,p)` only: every peer reads them. */
@@ -61,11 +62,12 @@ struct pmiwire_mapping_block {
  * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
  * @param cap         entries of blocks
  * @param n_blocks    set to the number of blocks in the mapping, also if cap is too small
- * @param err         may be NULL. With PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE its `offset` is that
- *                    of the wrong token, block or item, in bytes from text.ptr
+ * @param err         may be NULL. With PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE, err->offset says
+ *                    where the wrong token, block or item begins, in bytes from text.ptr
  * @return 0; PMIWIRE_EMAPPING (a syntax error); PMIWIRE_EMAPSIZE (a number is above
- *         PMIWIRE_MAPPING_MAX, a node is not below it, or the list covers more ranks than that);
- *         PMIWIRE_ENOBUF (cap is below n_blocks); -EINVAL (a NULL that is not allowed)
+ *         PMIWIRE_MAPPING_MAX, a node is not below PMIWIRE_MAPPING_MAX, or the list covers more
+ *         than PMIWIRE_MAPPING_MAX ranks); PMIWIRE_ENOBUF (cap is below n_blocks); -EINVAL (a NULL
+ *         that is not allowed)
  *
  * A zero for n-nodes, ppn or N is a syntax error: such a list might place no rank.
  *
@@ -93,8 +95,8 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  * The call shortens the text:
  *
  *  - It merges equal runs of ranks on consecutive nodes into one triple.
- *  - If the list repeats itself, as in cyclic placements, it writes only the part that repeats.
- *    Readers repeat it.
+ *  - If the list repeats itself, as in cyclic placements, the call writes only the part that
+ *    repeats. Readers repeat this part.
  *  - In the extended grammar it writes bare numbers, and `[…]xN` of up to 16 blocks, if that is
  *    shorter.
  *
@@ -114,7 +116,7 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  *         PMIWIRE_ENOBUF; -EINVAL; -ENOMEM
  *
  * After PMIWIRE_EMAPSIZE publish no mapping: every reader then compares host names instead. Do not
- * publish an empty mapping: it crashes MPICH 4.0.
+ * publish an empty mapping either: it crashes MPICH 4.0.
  *
  * MT-Safe. Allocates 12 bytes for each rank with calloc(), and frees them. Cost: O(n_ranks) for the
  * classic grammar, a small multiple of that for the extended one.

@@ -12,7 +12,7 @@
  *  - After a PMI-1 line over 1,023 bytes MPICH 4.0 loses the framing.
  *
  * A profile lists such limits of one peer. An encoder with a profile refuses a message that breaks
- * them, with an error that names the limit.
+ * one of these limits, with an error that names the limit.
  */
 #ifndef PMIWIRE_PROFILE_H
 #define PMIWIRE_PROFILE_H
@@ -29,7 +29,7 @@ extern "C" {
  */
 #define PMIWIRE_PEER_V1 1u /**< speaks PMI-1 */
 #define PMIWIRE_PEER_V2 2u /**< speaks PMI-2 */
-/** values may hold spaces; on PMI-1 only the last one of a line, which runs to the line's end */
+/** values may hold spaces; on PMI-1 only a line's last value, which runs to the end of the line */
 #define PMIWIRE_PEER_SPACES           4u
 #define PMIWIRE_PEER_EMPTY            8u    /**< values may be empty */
 #define PMIWIRE_PEER_BACKSLASH        16u   /**< a backslash arrives as it was sent */

@@ -41,9 +41,10 @@
  *   entered it is gone. The server answers all ranks that wait in it, and those that enter later,
  *   with rc != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that
  *   has entered before it is gone does not prevent completion.
- * - A waiting Get, or a wait for a node attribute, ends in the same way when every rank that could
- *   put the key is gone. If the Get names another rank, only that rank could put the key. Otherwise
- *   every rank except the waiting one could.
+ * - A waiting Get ends with such an error when every rank that could put the key is gone. If the
+ *   Get names another rank, only that rank could put the key. Otherwise every rank except the
+ *   waiting one could. A wait for a node attribute ends when every other rank of the job on this
+ *   node is gone.
  * - The server calls ops->stuck() once for each kind of collective that cannot complete. You decide
  *   whether the job ends.
  * - The server keeps the pairs of a rank that is gone. The rank may connect again, but takes part
@@ -60,13 +61,13 @@
  * - It disconnects a client that sends 64 malformed or unknown messages in all.
  * - With opts.stall_ns, pmiwire_server_tick() disconnects a client that for this time stops in
  *   mid-message, or reads none of its replies.
- * - If a client closes its connection, you may still call pmiwire_server_spawn_done() or
- *   pmiwire_server_name_done() for its requests: the call returns PMIWIRE_ESTALE.
+ * - After pmiwire_conn_close() you may still call pmiwire_server_spawn_done() or
+ *   pmiwire_server_name_done() for the client's requests: the call returns PMIWIRE_ESTALE.
  *
  * Versions. The server never answers with a higher subversion of PMI than the client has asked for,
  * unless PMIWIRE_SERVER_PMI_1_2 is set.
  *
- * Several nodes. Each node has a server, whose job has the node's own ranks. An exchange
+ * Several nodes. Each node has a server, which serves the node's own ranks of the job. An exchange
  * (exchange.h) in each server connects these parts of the job.
  * - Set ops->send(), and in the job's options node_of, node and number. You choose the numbers of
  *   the nodes. Hand over frames with pmiwire_server_frame().
@@ -90,8 +91,9 @@
  *
  * Callbacks may call any function of this header on the same server except
  * pmiwire_server_destroy(), unless the callback's comment allows less. If a callback hands over
- * input, the engine serves it, and calls ready() for it, before the outermost call returns. After a
- * callback has closed a connection, the server does nothing more for it.
+ * input, the engine serves this input, and calls ready() for the answers, before the outermost call
+ * returns. After a callback has closed a connection, the server does nothing more for the
+ * connection.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -182,8 +184,8 @@ struct pmiwire_server_ops {
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
     /**
-     * A client asks to end the job (MPI_Abort): stop all ranks. The client may wait until you have
-     * done so, as MPICH does, so the job hangs if this is NULL. `who` always has a rank.
+     * A client asks to end the job (MPI_Abort): stop all ranks. Some clients, such as MPICH's, wait
+     * until you have done so. With them the job hangs if this is NULL. `who` always has a rank.
      * @param message  prose from the client, untrusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
@@ -200,7 +202,8 @@ struct pmiwire_server_ops {
      * Store a pair in a store of yours instead of the engine's. Set both put and find, or neither.
      * With several nodes set merge too. In a job of several nodes the server does not pass SPARSE
      * keys (`fp-hint`) here: the exchange keeps them.
-     * @return 0: `find` finds the pair from now on; or PMIWIRE_E* or -errno, which the client gets
+     * @return 0: `find` must find the pair from now on; or PMIWIRE_E* or -errno, which the client
+     *         gets
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                struct pmiwire_str value);
@@ -226,11 +229,11 @@ struct pmiwire_server_ops {
 
     /**
      * Take an Allgather's values, before the server answers any rank. The server makes several
-     * calls for one Allgather. In the last call block is NULL; there you may advertise
-     * PMIWIRE_EXT_ARRAY.
+     * calls for one Allgather. In the last call block is NULL; in this call you may advertise
+     * PMIWIRE_EXT_ARRAY. Without this callback the engine keeps the values of the last Allgather.
      *
-     * For a Get of `-allgather-K-R` the server calls `find`, then looks among the values that the
-     * engine has kept. If gather is NULL, the engine keeps the values of the last Allgather.
+     * Clients get rank R's value of Allgather K under the key `-allgather-K-R`. The server then
+     * calls `find`, and if that finds nothing, looks among the values that the engine has kept.
      * @param number   counts the Allgathers from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    for pmiwire_block_next(). The keys are ranks, 4 bytes as in memory. The
@@ -273,8 +276,8 @@ struct pmiwire_server_ops {
      * Serve a client's request to publish, unpublish or look up a name, instead of the engine.
      * @param what  PMIWIRE_NAME_*
      * @param port  for PUBLISH only
-     * @return PMIWIRE_PENDING: call pmiwire_server_name_done() at once or later; 0: done (a lookup
-     *         finds nothing then); or PMIWIRE_E*
+     * @return PMIWIRE_PENDING: call pmiwire_server_name_done() at once or later; 0: the request is
+     *         done, but a lookup has found nothing; or PMIWIRE_E*
      */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
@@ -283,8 +286,8 @@ struct pmiwire_server_ops {
      * A rank starts or stops waiting in a collective: for statistics and pictures. Must not call
      * the server.
      * @param coll    PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
-     * @param begins  1: it waits from now on; 0: it has its answer, or its connection has ended.
-     *                After each 1 comes one 0
+     * @param begins  1: the rank waits from now on; 0: it has its answer, or its connection has
+     *                ended. After each 1 comes one 0
      */
     void (*waits)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins);
 };
@@ -297,8 +300,8 @@ struct pmiwire_server_opts {
     const struct pmiwire_allocator *allocator;    /**< NULL: libc */
     uint32_t flags;                               /**< PMIWIRE_SERVER_* */
     uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A
-                                                     PMI-2 key or value may be as long. A PMI-1 one
-                                                     must be shorter, as the NUL counts */
+                                                     PMI-2 key or value may have this length. On
+                                                     PMI-1 it must be shorter, as a NUL counts */
     size_t max_msg_bytes;   /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES, or more if
                                PMIWIRE_EXT_BYTES needs it */
     uint32_t max_fields;    /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
@@ -325,9 +328,9 @@ struct pmiwire_job_opts {
     void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
     /* With ops->send(): */
     uint32_t number; /**< of the job, the same on all nodes; part of every frame */
-    uint32_t node;   /**< this server's node, which has at least one rank. Without ops->send() all
-                        ranks are here: then node has no effect, and node_of only forms the groups
-                        `NODE:tag` */
+    uint32_t node;   /**< this server's node, which must have a rank of the job. Without ops->send()
+                        all ranks are here: node has no effect then, and node_of only forms the
+                        groups `NODE:tag` */
     uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
     size_t max_exchange_bytes;                      /**< max_bytes of pmiwire_exchange_opts */
 };
@@ -364,7 +367,7 @@ PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
 /**
  * @brief Remove a job that has no connection left, and its exchange. The other nodes get no notice.
  *
- * If a client of another job waits for one of this job's keys, it gets an answer without a value.
+ * A client of another job that waits for one of this job's keys gets an answer without a value.
  * @return 0, PMIWIRE_ESTATE (the job has connections), PMIWIRE_ENOENT (no such job)
  */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
@@ -402,10 +405,9 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
  *
  * Other nodes get the pair with the next Fence, unless ops->put is set.
  * @return 0, -ENOMEM (also for max_kvs_bytes and max_exchange_bytes), PMIWIRE_ENOENT (no such job),
- *         PMIWIRE_EEMPTY (the key), PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, or the reason why the
- *         exchange failed. If the job has several nodes or a Get waits, a pair that does not fit
- *         into a frame of the exchange fails with PMIWIRE_EVALLEN too. After an error the pair is
- *         not stored
+ *         PMIWIRE_EEMPTY (the key), PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN (also, if the job has several
+ *         nodes or a Get waits: the pair does not fit into a frame of the exchange), or the reason
+ *         why the exchange failed. After an error the pair is not stored
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);
@@ -479,8 +481,8 @@ PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
  * @param rc        0; or PMIWIRE_E* or -errno: no process was started. The client's library then
  *                  ignores jobid and errcodes
  * @param jobid     the children's job; may be NULL on failure
- * @param errcodes  with rc 0, array of n: for each process asked for 0 or an error code; NULL: no
- *                  process failed
+ * @param errcodes  with rc 0: array of n, one for each process requested: 0, or its error code.
+ *                  NULL: no process failed
  * @return 0 or PMIWIRE_ESTALE
  */
 PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc,
@@ -503,9 +505,9 @@ PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t toke
  * @{
  */
 /**
- * @brief Report that a rank's process has ended, after you have handed over all its bytes. The rank
- *        is then *gone*: collectives that it has not entered fail for the ranks that wait in them
- *        (see Liveness above). A second call is ignored.
+ * @brief Report that a rank's process has ended. First hand over all bytes that it has sent. The
+ *        rank is then *gone*: collectives that it has not entered fail for the ranks that wait in
+ *        them (see Liveness above). A second call is ignored.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
  */
 PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
@@ -519,7 +521,7 @@ PMIWIRE_API int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uin
                                      const void *data, size_t n);
 
 /**
- * @brief Report that the link to this node, for which ops->send() returned 1, has room again.
+ * @brief Report that the link to a node has room again, after ops->send() returned 1 for it.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (not another node of the job)
  */
 PMIWIRE_API int pmiwire_server_link_ready(struct pmiwire_server *s, uint32_t job, uint32_t node);
@@ -548,8 +550,8 @@ PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct 
  * @name The engine's name store
  *
  * A name that a client publishes belongs to the client's job, and is dropped with the job. With
- * these calls you keep names for other owners, such as the nodes of a launcher. An owner is a
- * number that no job has: 2^31 and above, or any number in a server without jobs.
+ * these calls you keep names for other owners, such as the nodes of a launcher. Choose for each
+ * owner a number that no job has: 2^31 and above, or any number in a server without jobs.
  * @{
  */
 /**
@@ -600,7 +602,8 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 /**
  * Default limit on the pairs, attributes and names of one job. Each counts with its bytes and 64
  * more. The server refuses a Put that would exceed the limit, with a text that names the limit. It
- * accepts pairs that Fences bring even beyond the limit: their own node has accepted them.
+ * accepts pairs that a Fence brings even beyond the limit: the node that sent them has already
+ * accepted them.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
