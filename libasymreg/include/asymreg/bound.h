@@ -206,7 +206,7 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (the handle is not bound); or as
  *         asymreg_put()
  *
- * Cost, if the memory is mapped: some loads from cache lines that all handles of the peer share,
+ * Cost: if the memory is mapped, some loads from cache lines that all handles of the peer share,
  * one load of the handle's own line, and the store.
  */
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,

@@ -29,11 +29,11 @@
  * table. If the transport maps the peer's table, the operation first reads one cache line of that
  * table, which shows any change. After a change it refreshes the copy. If the transport does not
  * map the table, the operation uses the copy as it is. It refreshes the copy once, if the copy does
- * not permit the access or if the transport reports a stale handle.
+ * not permit the access or if the transport reports a stale handle (its registration has ended).
  *
- * A copy that is used as it is may be old. An operation may then access addresses of a region that
- * has been unregistered, if the transport does not report the stale handle. The transport need not
- * report it in these cases:
+ * A copy that is used as it is may be old. An operation may then access the addresses of a region
+ * that has been unregistered, unless the transport refuses the operation. A transport need not
+ * refuse it in these cases:
  *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
  *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
  *   - over libasymreg-ibv, if the registration outlives the region, because the region lies in a
@@ -285,8 +285,8 @@ struct asymreg_register_opts {
 /**
  * @brief Make memory reachable for peers, from now on.
  *
- * The memory may be anywhere: malloc, stack, static data, a mapped file. Which transport
- * registration the region uses:
+ * The memory may be anywhere: malloc, stack, static data, a mapped file. The region uses one of
+ * these registrations with the transport:
  *
  *   - In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc()): the segment's.
  *   - With ASYMREG_FD: one of its own. Over shared memory, peers map the file, and access it by
@@ -518,7 +518,7 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @param err     on failure names the operation (put or get, peer, address, length), and gives the
  *                reason as asymreg_resolve() does; or NULL
  * @return
- *   - 0: complete: the buffer is the caller's again, and `dst` is filled
+ *   - 0: complete: the buffer is the caller's again, and `dst` of a get is filled
  *   - ASYMREG_PENDING
  *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: the call has refreshed
  *     this side's copy of the peer's table
@@ -619,8 +619,8 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). If `signal` is NULL or has a wrong
- *         member (-EINVAL), or signal->addr is no multiple of 8 (ASYMREG_EALIGN), nothing was put.
+ * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). Nothing was put if `signal` is NULL
+ *         or has a wrong member (-EINVAL), or if signal->addr is no multiple of 8 (ASYMREG_EALIGN).
  *         After an error of the put or the fence, no signal was sent. After an error of the atomic,
  *         the data have been put
  *
@@ -668,14 +668,14 @@ struct asymreg_transfer {
 };
 
 /**
- * @brief Begin many puts: as asymreg_put_nb() without a request for each, in this order.
+ * @brief Begin many puts, in the order of the array, each as asymreg_put_nb() without a request.
  * @param worker     this thread's worker
  * @param pe         the peer
  * @param transfers  array of n
  * @param n          how many
  * @param done       NULL, or receives how many were begun: n, or after a failure the number before
  *                   the one that failed
- * @return 0; or as asymreg_put(), for the first that fails; later ones are not begun
+ * @return 0; or an error of asymreg_put(), from the first put that fails; later ones are not begun
  *
  * It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  *

@@ -79,8 +79,9 @@
  * A function with a parameter `err` (may be NULL) fills err->code and err->text if it knows more
  * than the code.
  *
- * **Threads.** With ASYMREG_CAP_THREADS several threads may call any function but `destroy` at
- * once. Without it the core makes one call at a time. No function may call back into the context.
+ * **Threads.** With ASYMREG_CAP_THREADS several threads may call the functions at once, except
+ * `destroy`. Without it the core makes one call at a time. No function may call back into the
+ * context.
  *
  * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process:
  * check them.
@@ -438,9 +439,9 @@ struct asymreg_local_opts {
  *
  * How memory of a peer is accessed:
  *
- *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it, but without
- *     MFD_HUGETLB), and files that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST
- *     here): by loads and stores.
+ *   - Sealed memory, and files that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST
+ *     here): by loads and stores. Sealed memory is a memfd with F_SEAL_SHRINK and without
+ *     MFD_HUGETLB, as asymreg_segment_alloc() makes it.
  *   - Other files that were registered with a descriptor: mapped, but copied by the kernel. If such
  *     a file is truncated, the operation returns ASYMREG_EFAULT, where a load would raise SIGBUS.
  *     No atomics.
@@ -461,9 +462,9 @@ struct asymreg_local_opts {
  *   - CMA: each copy has the canary as its first piece, in the same system call. A get reads the
  *     canary, a put writes the same value over it. With the canary an operation on 8 bytes takes a
  *     quarter more time.
- *   - Mapped memory: an operation or a flush checks the peer if the last check is 20 ms old. The
- *     check reads the canary, for which this side needs the right to trace. Without that right the
- *     check notices the end of the process, but not exec().
+ *   - Mapped memory: an operation or a flush checks the peer if the last check was 20 ms ago or
+ *     more. The check reads the canary, for which this side needs the right to trace. Without that
+ *     right the check notices the end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its

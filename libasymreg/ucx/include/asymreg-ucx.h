@@ -77,9 +77,9 @@
  * a transport of this library. Fork before you create one, or call exec() in the child.
  *
  * **UCX's own faults.** UCX may abort a process whose peer dies or closes while the two connect:
- * over TCP, and from 1.18 on over shared memory too. In UCX 1.18 of Debian 13, ucp_init() may never
- * return, and so asymreg_ucx_create(), which calls it. UCX_MEM_MMAP_HOOK_MODE=reloc in the
- * environment prevents this.
+ * over TCP, and from 1.18 on over shared memory too. asymreg_ucx_create() calls ucp_init(), which
+ * in UCX 1.18 of Debian 13 may never return. UCX_MEM_MMAP_HOOK_MODE=reloc in the environment
+ * prevents this.
  *
  * **Memory.** A process that has 1,024 operations, or 4 MiB of messages, in flight to one target
  * begins no further operation until some have ended. The target keeps its answers until UCX has
