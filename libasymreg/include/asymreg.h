@@ -11,14 +11,14 @@
  *     mapped file. Registered memory that peers may access is a **region**.
  *   - It sends its **blob**, a few hundred bytes, to each peer once, by any means.
  *   - A peer imports the blob under a number of its choice, the **PE**. It makes a **worker** for
- *     each thread, and puts, gets and updates memory by its address in the process that registered
- *     it.
+ *     each thread, and puts, gets and updates memory by the address that the memory has in the
+ *     process that registered it.
  *   - A context publishes a table of its regions, and the library keeps a copy of each peer's
  *     table. For each operation the library finds the region in the copy, and refuses an access
  *     that does not fit the region.
- *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the peer takes no
+ *   - Over shared memory, CMA (process_vm_readv, process_vm_writev) and verbs the target takes no
  *     part in operations. Over UCX it may have to: see asymreg-ucx.h. This library starts no
- *     thread; the transports over UCX and verbs may.
+ *     thread; the transports over UCX and verbs may start some.
  *
  * It is not an OpenSHMEM or MPI library, nor a launcher, nor an allocator.
  *

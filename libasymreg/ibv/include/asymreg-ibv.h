@@ -5,31 +5,31 @@
  *        asymreg_open().
  *
  * Put is an RDMA write, get is an RDMA read, and the adapter executes the atomics: the target's
- * processor takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins
- * it. To end a registration it calls ibv_dereg_mr. Afterwards the adapter refuses operations that
- * peers still send (ASYMREG_ESTALE). So no peer accesses a region that its owner has unregistered,
- * unless the registration continues: the region lies in a segment, or other regions share the
- * registration (see "Coalescing" in asymreg/rma.h).
+ * processor takes no part. To register memory the transport calls ibv_reg_mr, which pins the
+ * memory. To end a registration it calls ibv_dereg_mr. Afterwards the adapter refuses operations
+ * that peers still send (ASYMREG_ESTALE). So no peer accesses a region that its owner has
+ * unregistered, unless the registration continues. It does if the region lies in a segment, or if
+ * other regions share the registration (see "Coalescing" in asymreg/rma.h).
  *
  * **Connections.** Both sides must take part to make a reliable connection, but a target makes no
  * calls. So each transport has one thread, which sleeps except to connect and reconnect. It answers
- * requests that arrive as datagrams (UD) on the same adapter; no other network is used.
- * asymreg_import() does not wait for the connection; the first operations do.
+ * requests for connections, which arrive as datagrams (UD) on the same adapter; no other network is
+ * used. asymreg_import() does not wait for the connection; the first operations do.
  *
  * A refused operation breaks a reliable connection. Then the transport reconnects, and repeats in
- * order the operations queued behind the refused one, which the adapter had not begun. If an
- * operation fails on this side because its buffer is gone, the adapter may have begun the
- * operations behind it: those end with ASYMREG_ETRANSPORT.
+ * order the operations queued behind the refused one: the adapter had not begun these. If instead
+ * an operation fails on this side because its buffer is gone, the adapter may have begun the
+ * operations queued behind it: these end with ASYMREG_ETRANSPORT.
  *
  * **Death.** This side's adapter repeats an operation for a quarter to a half of
- * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer, the peer is dead
- * (ASYMREG_EPEER); likewise if a connection is not made within timeout_ms. If nothing else is in
- * flight, the transport probes with an empty write. A stopped process is not dead, since its
- * adapter answers; but it cannot accept new connections.
+ * asymreg_ibv_opts.timeout_ms. If the peer's adapter does not answer by then, the peer is dead
+ * (ASYMREG_EPEER). A peer is also dead if a connection to it is not made within timeout_ms. If no
+ * operation is in flight, the transport probes with an empty write. A stopped process is not dead,
+ * since its adapter answers; but the process cannot accept new connections.
  *
  * **Limits.**
  *
- *   - Atomics have 8 bytes, if the adapter has atomics. The adapter executes add and
+ *   - Atomics have 8 bytes, and need an adapter that has atomics. The adapter executes add and
  *     compare-and-swap; all others are loops of compare-and-swap.
  *   - A single operation has at most ASYMREG_IBV_MAX_OP_BYTES; the core splits longer ones.
  *   - Pinned memory counts towards RLIMIT_MEMLOCK. asymreg_open() registers the whole published
@@ -38,8 +38,8 @@
  *     ASYMREG_EFAULT.
  *   - Machines of different byte order cannot import each other: ASYMREG_EVERSION.
  *
- * Caveat: the adapter reports that it refuses an operation, but not why. The result is
- * ASYMREG_ESTALE for each cause.
+ * Caveat: the adapter reports that it refuses an operation, but not why. So the result is
+ * ASYMREG_ESTALE whatever the cause.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
  * failure); the rest is ours.
@@ -67,8 +67,8 @@ extern "C" {
 /** Longest timeout, milliseconds. */
 #define ASYMREG_IBV_MAX_TIMEOUT_MS 60000u
 
-/** Use asymreg_ibv_opts.gid_index. Without this flag the transport chooses one: RoCE v2 over IPv4
- * if there is one, else 0. */
+/** Use asymreg_ibv_opts.gid_index. Without this flag the transport chooses an index: that of a GID
+ * of RoCE v2 over IPv4 if the port has one, else 0. */
 #define ASYMREG_IBV_GID_INDEX 1u
 
 /** Options. Zero the struct, set `size`, then the members that differ from the default. */
@@ -82,8 +82,8 @@ struct asymreg_ibv_opts {
     /** milliseconds that a peer may be silent before it is dead; 0: 1000; at most
      * ASYMREG_IBV_MAX_TIMEOUT_MS */
     uint32_t timeout_ms;
-    /** connections accepted at a time; 0: 4096; further ones time out. An initiator that was killed
-     * counts until this side closes */
+    /** most connections that peers may have to this side at a time; 0: 4096. Further ones time out.
+     * The connection of an initiator that was killed counts until this side closes */
     uint32_t max_peers;
     uint32_t reserved; /**< 0 */
 };

@@ -35,20 +35,20 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
  * never change.
  *
- * A function refuses an option struct with -EINVAL if its `size` is below that of this release or
- * above 4,096, or if a byte behind the members that this release knows is not 0.
+ * A function refuses an option struct with -EINVAL if `size` is less than the struct has in this
+ * release, or more than 4,096; or if a byte behind the members that this release knows is not 0.
  * @{
  */
-/** no registered region has the address, according to the peer's newest table;
- * asymreg_segment_remove(): no segment begins there */
+/** no registered region has the address, according to the peer's newest table. From
+ * asymreg_segment_remove(): no segment begins at the address */
 #define ASYMREG_ENOREGION (-25001)
 /** the access begins inside a region and runs past its end, or is outside the region that the
  * identifier names */
 #define ASYMREG_ERANGE (-25002)
-/** the registration that the identifier names has ended (its slot of the table may hold another one
- * now). With ASYMREG_ANY: this side's copy of the peer's table had a region at the address, and the
- * newest table has none. Of an operation begun with _nb also: the copy was old; begin the operation
- * again. libasymreg-ibv has more causes: see asymreg-ibv.h */
+/** the registration that the identifier names has ended. With ASYMREG_ANY: this side's copy of the
+ * peer's table had a region at the address, and the newest table has none. For an operation begun
+ * with _nb it can also mean that the copy was old: begin the operation again. libasymreg-ibv has
+ * more causes: see asymreg-ibv.h */
 #define ASYMREG_ESTALE (-25003)
 /** the region, its segment or its file does not permit this access */
 #define ASYMREG_EACCES    (-25004)
@@ -93,12 +93,12 @@ extern "C" {
 /**
  * An identifier names one registration of a context; the context never uses it for another one. Two
  * contexts may use the same identifier, so in a job (PE, id) names a registration. Send the
- * identifier together with an address: then the peer uses this registration, and not a later one of
- * the same memory.
+ * identifier to the peer together with an address: then the peer uses this registration, and not a
+ * later one of the same memory.
  *
  * The identifier has the region's *slot* (its place in the published table) in the lower 32 bits,
- * and the slot's generation in the upper 32. The generation is odd while a region is in the slot,
- * and grows with each change. A slot whose generations are used up is never used again.
+ * and the slot's *generation* in the upper 32. The generation is odd while a region is in the slot,
+ * and grows with each change. A slot that has had its last generation is never used again.
  */
 typedef uint64_t asymreg_id;
 

@@ -4,15 +4,15 @@
  * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
  * asymreg_bind() finds the region, checks the range, and takes the transport's key for the region's
- * segment (its registration with the transport), once. An operation by address does this each time.
- * Permissions are checked in each operation, also through a handle.
+ * segment (its registration with the transport). It does this once; an operation by address does it
+ * each time. Permissions are checked in each operation, also through a handle.
  *
  *   - If the peer's memory is mapped here (a segment of shared memory, on one node), an operation
  *     through the handle is inlined: a check, a load or store, and a second check. In a handle of 4
- *     GiB or more, this holds for the first 4 GiB - 1 bytes. asymreg_bound_ptr() returns the memory
- *     itself, as shmem_ptr() and MPI_Win_shared_query() do.
- *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) it is an
- *     operation by address and identifier.
+ *     GiB or more, only operations on the first 4 GiB - 1 bytes are inlined. asymreg_bound_ptr()
+ *     returns the memory itself, as shmem_ptr() and MPI_Win_shared_query() do.
+ *   - Otherwise (CMA, files that could be shortened, networks, a peer with ASYMREG_DRAIN) the
+ *     operation is one by address and identifier.
  *
  * A handle's life:
  *
@@ -22,36 +22,37 @@
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
  * **The check.** A peer's table counts the peer's unregistrations, and a handle remembers the count
- * at which its region was last checked. While both are equal, the region is still registered. So a
- * check is one load, of a cache line that all handles to this peer share. After a change of the
- * count, the next operation of each handle checks its own region. If the region has been
- * unregistered, every operation of the handle fails with ASYMREG_ESTALE, even if the same memory is
- * registered again.
+ * at which its region was last checked. While both counts are equal, the region is still
+ * registered. So a check is one load, of a cache line that all handles to this peer share. After
+ * the peer's count has changed, the next operation of each handle checks the handle's own region.
+ * If the region has been unregistered, every operation of the handle fails with ASYMREG_ESTALE,
+ * even if the same memory is registered again.
  *
- * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows its loads.
- * The second check of a put may precede the put's stores, as other processors see them: a put that
- * returns 0 may still write memory that is unregistered at the same time.
+ * A check is not a lock: see "Guarantees" in rma.h. The second check of a get follows the get's
+ * loads. The second check of a put may precede the put's stores, as other processors see them. So a
+ * put that returns 0 may still write memory that is unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped, and operations on it may still return 0.
- * Every 256th operation of a worker through handles of that peer checks that the peer lives, and so
- * does asymreg_flush(); both ask the kernel at most every 20 ms. So a flush that begins 20 ms after
- * the death, or later, returns ASYMREG_EPEER.
+ * Every 256th operation of a worker through handles of a peer checks that the peer lives, and so
+ * does asymreg_flush(). Both ask the kernel at most every 20 ms. So a flush returns ASYMREG_EPEER
+ * if it begins 20 ms or more after the death.
  *
  * **Many handles.** If the caches do not hold the handles, each operation waits for its handle, and
  * a processor can overlap only few of these waits. With 100,000 handles used at random, a put took
  * 3 to 15 times as long as a plain store, and a store through asymreg_bound_ptr() 3 to 9 times
- * (bench_asym_bound, on several days and machines). If the program calls __builtin_prefetch() on
- * each handle 16 operations before its use, a put takes as long as a store through
+ * (bench_asym_bound, on several days and machines). A program can call __builtin_prefetch() on each
+ * handle 16 operations before its use. Then a put takes as long as a store through
  * asymreg_bound_ptr(): 2.4 to 4.3 times as long as a plain store.
  *
  * A handle has 32 bytes on a 64-bit machine. Align arrays of handles to 32 bytes (aligned_alloc()),
  * and best put them in huge pages.
  *
  * Threads: a handle belongs to its worker's thread. asymreg_bind() allocates at the first use of a
- * peer or a segment, and when a worker has more handles of a peer than before. An operation
- * allocates only when it refreshes the copy of the peer's table, or when asymreg_put() would.
+ * peer or a segment, and when a worker has more handles of a peer than ever before. An operation
+ * allocates only when it refreshes the copy of the peer's table, or where asymreg_put() would
+ * allocate too.
  *
- * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
+ * Source: ours. "Asymmetric Memory Extension for OpenSHMEM", section 3, searches in every
  * operation.
  */
 #ifndef ASYMREG_BOUND_H
@@ -95,13 +96,14 @@ struct asymreg_bound {
  * @return 0; -EINVAL; ASYMREG_EFULL (the worker has 2^28 handles of the peer); or an error of
  *         asymreg_put() except ASYMREG_EACCES
  *
- * Cost: one lookup, and the mapping of a segment at its first use. asymreg_forget() of the peer
- * returns ASYMREG_EBUSY until asymreg_unbind().
+ * Cost: one lookup, and the mapping of a segment at its first use. Until asymreg_unbind(),
+ * asymreg_forget() of the peer returns ASYMREG_EBUSY.
  */
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                              asymreg_id id, size_t bytes, struct asymreg_bound *bound);
 
-/** @brief End a handle, before its worker is destroyed. NULL and a handle of zeros are allowed. */
+/** @brief End a handle. Call it before you destroy the handle's worker. NULL and a handle of zeros
+ * are allowed. */
 ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 
 /**
@@ -112,8 +114,8 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief Return the peer's memory itself, for loads and stores; NULL: it is not mapped here, the
- *        peer has ASYMREG_DRAIN, or the handle is not bound.
+ * @brief Return the peer's memory itself, for loads and stores. NULL: the memory is not mapped
+ *        here, the peer has ASYMREG_DRAIN, or the handle is not bound.
  *
  * Nothing checks loads and stores through this pointer, and the owner may unregister at any time.
  * The memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for
@@ -204,8 +206,8 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (the handle is not bound); or as
  *         asymreg_put()
  *
- * Cost: if the memory is mapped, some loads of cache lines that all handles of the peer share, one
- * load of the handle's own line, and the store.
+ * Cost: if the memory is mapped, some loads from cache lines that all handles of the peer share,
+ * one load of the handle's own line, and the store.
  */
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
                                     size_t bytes)
@@ -273,7 +275,7 @@ static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t opera
 /**
  * @brief As asymreg_amo(), through a handle.
  * @param bound    the handle
- * @param offset   where in it; the address is a multiple of `bytes`
+ * @param offset   where in it; the address there must be a multiple of `bytes`
  * @param which    ASYMREG_AMO_*
  * @param bytes    4 or 8
  * @param operand  the value to add, store or combine with

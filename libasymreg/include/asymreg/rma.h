@@ -29,11 +29,11 @@
  * table. If the transport maps the peer's table, the operation first reads one cache line of that
  * table, which shows any change. After a change it refreshes the copy. If the transport does not
  * map the table, the operation uses the copy as it is. It refreshes the copy once, if the copy does
- * not permit the access or if the transport reports a stale handle.
+ * not permit the access or if the transport reports a stale handle (its registration has ended).
  *
- * A copy that is used as it is may be old. An operation may then access addresses of a region that
- * has been unregistered, if the transport does not report the stale handle. The transport need not
- * report it in these cases:
+ * A copy that is used as it is may be old. An operation may then access the addresses of a region
+ * that has been unregistered, unless the transport refuses the operation. A transport need not
+ * refuse it in these cases:
  *   - without ASYMREG_CAP_REVOKE: over CMA where the table cannot be mapped, and over
  *     libasymreg-ucx if UCX has an RDMA adapter or supports the memory of a GPU;
  *   - over libasymreg-ibv, if the registration outlives the region, because the region lies in a
@@ -53,47 +53,49 @@
  *      above. Where nothing rules it out, unregister, notify the peers, and wait for their answer
  *      before you reuse the memory.
  *   -# The operation fails in the middle, and may have copied a part. Its error is then
- *      ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE, or one of the transport or of a refresh.
+ *      ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE, or an error of the transport or of a refresh.
  *      ASYMREG_ERANGE can come from the middle only with ASYMREG_SPLIT, or if the operation is
- *      longer than the transport's max_op_bytes.
+ *      longer than the transport's max_op_bytes: such operations run in pieces.
  *
- * **A peer that dies.** Within a second, operations in flight to it end with ASYMREG_EPEER, and new
- * ones return that. Over verbs the limit is asymreg_ibv_opts.timeout_ms instead of a second. There
- * are exceptions over UCX (asymreg-ucx.h) and for bound handles (bound.h). A peer that is stopped
- * (SIGSTOP) delays no operation over shared memory, CMA, or an established connection of verbs.
+ * **A peer that dies.** Within a second, operations in flight to the peer end with ASYMREG_EPEER,
+ * and new operations return it. Over verbs the limit is asymreg_ibv_opts.timeout_ms instead of a
+ * second. There are exceptions over UCX (asymreg-ucx.h) and for bound handles (bound.h). A peer
+ * that is stopped (SIGSTOP) delays no operation over shared memory, CMA, or an established
+ * connection of verbs.
  *
  * **fork().** The published table is in memory that parent and child share. So a child must not use
- * its parent's context; it opens its own. In a child, calls that would change the parent's context
- * (register, unregister, segments, import, forget, create a worker) return -EPERM, and
- * asymreg_close() and asymreg_worker_destroy() are no-ops. libasymreg-ucx does not open in a child
- * of a process that has it open.
+ * its parent's context. It must open its own. In a child, calls that would change the parent's
+ * context (register, unregister, segments, import, forget, create a worker) return -EPERM, and
+ * asymreg_close() and asymreg_worker_destroy() are no-ops. asymreg_ucx_create() fails in a process
+ * that was forked while its parent had a transport of libasymreg-ucx.
  *
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
  * the system call that copies, and so never accesses the new program. Memory that peers have mapped
- * outlives the old program; it is part of the new program only if that maps the same file. A peer
- * that may trace the process checks for exec() in its operations on mapped memory and in its
- * flushes, at most every 20 ms: see asymreg_local_create().
+ * outlives the old program; the new program has it only if that maps the same file. A peer that may
+ * trace the process checks for exec() at most every 20 ms, in its operations on mapped memory and
+ * in its flushes: see asymreg_local_create().
  *
- * **Coalescing.** With a transport that has ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves
- * all private memory. With others (UCX, verbs), each registration may pin pages, and costs a
- * microsecond or more, a key in every peer that uses it, and one of max_segments. Coalescing lets
- * regions share a registration. asymreg_opts.coalesce_bytes, here C, turns it on. The library then
- * registers a region outside all segments together with the memory mapped around it in the same
- * block of C bytes. A block begins at a multiple of C; if the region crosses blocks, they count as
- * one. Later regions in that range share the registration, which ends with the last of them.
+ * **Coalescing.** With ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves all private memory.
+ * With other transports (UCX, verbs) each registration may pin pages, takes a microsecond or more,
+ * needs a key in every peer that uses it, and counts towards max_segments. So regions can share
+ * registrations: set asymreg_opts.coalesce_bytes, here C. For a region outside all segments, the
+ * library then also registers the mapped memory around it, in the blocks of C bytes (aligned to C)
+ * that the region touches. Later regions inside that range use the same registration. It ends when
+ * the last region that uses it is unregistered.
  *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
- *   - The registration has the permissions of the region that it was made for and, where the memory
- *     has them, of earlier shared registrations that it replaces. A region that needs more
- *     permissions gets a new registration, which later regions share. Earlier regions keep the old
- *     one.
+ *   - The registration has the permissions of the region that it was made for. If it replaces
+ *     earlier shared registrations, it has theirs too, where the memory allows them. A region that
+ *     needs more permissions gets a new registration, which later regions share. Earlier regions
+ *     keep the old one.
  *   - If the transport refuses the larger range, the library registers the region alone.
  *   - Coalescing has three costs: C bytes may be pinned for a region of a few bytes; each new
  *     registration reads /proc/self/maps (some microseconds, more with many mappings); and only the
  *     initiator's check, not the hardware, separates neighbours. ASYMREG_ALONE avoids all three.
  *   - A rule for the caller: if memory was unmapped, remapped or dropped (munmap, mremap,
  *     MADV_DONTNEED, and possibly free()) while a region *near* it was registered, register that
- *     memory with ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
+ *     memory with ASYMREG_REMAPPED. (Near: one registration may include both.) Otherwise a
+ *     transport that pins would access the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
  * get; refresh and retry) and 5 (atomics). Identifiers, permissions and errors are ours.
@@ -191,11 +193,11 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
                              struct asymreg_error *err);
 
 /**
- * @brief Close a context whose workers have been destroyed. Operations of its peers then fail with
- *        ASYMREG_EPEER. The call waits for no peer. NULL is allowed.
+ * @brief Close a context. Destroy its workers first. After the call, operations of its peers fail
+ *        with ASYMREG_EPEER. The call waits for no peer. NULL is allowed.
  *
  * Registered memory remains the caller's: the call frees only memory of asymreg_segment_alloc(). In
- * a child of the process that opened the context this is a no-op. No other thread may use the
+ * a child of the process that opened the context, the call is a no-op. No other thread may use the
  * context during the call.
  * @param context  the context
  */
@@ -215,8 +217,8 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct as
  * @brief Flush a worker's operations, and free the worker. NULL is allowed. In a child of the
  *        process that opened the context this is a no-op.
  *
- * The flush has no time limit. Over UCX it waits for a stopped peer with operations in flight. To
- * avoid that, call asymreg_forget() of that peer first.
+ * The flush has no time limit. Over UCX, if operations to a stopped peer are in flight, it waits
+ * for that peer. To avoid this, first forget the peer: asymreg_forget().
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */
@@ -229,7 +231,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 
 /**
  * asymreg_register_opts.flags: if exactly this range is registered with the same permissions, add
- * one user to that registration, which ends when each user has called asymreg_unregister().
+ * one user to that registration. It ends when each user has called asymreg_unregister().
  */
 #define ASYMREG_SHARE 1u
 /**
@@ -261,10 +263,10 @@ struct asymreg_register_opts {
     size_t size;    /**< sizeof(struct asymreg_register_opts) */
     uint32_t flags; /**< ASYMREG_SHARE, ALONE, REMAPPED, FD, TRUSTED, SEGMENT */
     /**
-     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own
-     * unless it lies in a segment, which then needs the same kind. The library never loads or
-     * stores memory of a device: such memory may be the target of an operation, but not its `src`
-     * or `dst`. ASYMREG_KIND_DMABUF needs ASYMREG_FD, and must not lie in a segment.
+     * ASYMREG_KIND_*; 0: host memory. Memory of a device (GPU) gets a registration of its own, or
+     * lies in a segment of the same kind. The library never loads or stores memory of a device:
+     * such memory may be the target of an operation, but not its `src` or `dst`.
+     * ASYMREG_KIND_DMABUF needs ASYMREG_FD, and must not lie in a segment.
      *
      * A transport returns ASYMREG_ENOTSUP for a kind that it cannot use. Shared memory and CMA can
      * use none of these kinds. libasymreg-ibv cannot use CUDA and ROCm. libasymreg-ucx cannot use
@@ -277,14 +279,14 @@ struct asymreg_register_opts {
      * mapping; with ASYMREG_KIND_DMABUF the dma-buf. You may close it after the call */
     int32_t fd;
     uint32_t reserved;  /**< 0 */
-    uint64_t fd_offset; /**< where in it `addr` is, bytes */
+    uint64_t fd_offset; /**< offset in `fd` at which `addr` lies, bytes */
 };
 
 /**
  * @brief Make memory reachable for peers, from now on.
  *
- * The memory may be anywhere: malloc, stack, static data, a mapped file. Which transport
- * registration the region uses:
+ * The memory may be anywhere: malloc, stack, static data, a mapped file. The region uses one of
+ * these registrations with the transport:
  *
  *   - In a segment (of ASYMREG_SEGMENT or asymreg_segment_alloc()): the segment's.
  *   - With ASYMREG_FD: one of its own. Over shared memory, peers map the file, and access it by
@@ -306,8 +308,8 @@ struct asymreg_register_opts {
  *     with it
  *   - -EPERM: in a child
  *   - -EBADF; ASYMREG_EOVERFLOW; -ENOMEM
- *   - ASYMREG_EOVERLAP: the memory overlaps a region. Or it overlaps a segment, and either the call
- *     has ASYMREG_SEGMENT or ASYMREG_FD, or the memory begins before the segment
+ *   - ASYMREG_EOVERLAP: the memory overlaps a region; or it begins before a segment and overlaps
+ *     it; or, with ASYMREG_SEGMENT or ASYMREG_FD, it overlaps a segment in any way
  *   - ASYMREG_EFULL: max_regions or max_segments is reached, or a registration has 2^32 users
  *   - ASYMREG_EACCES: `prot` has more than the segment or `fd` permits
  *   - ASYMREG_ERANGE: the memory begins in a segment and runs past the segment's end
@@ -315,10 +317,9 @@ struct asymreg_register_opts {
  *     descriptor
  *   - another error of the transport
  *
- * Cost: less than a microsecond (0.18 µs at 100 regions; 0.81 at a million, because of cache
- * misses), plus the transport's registration if the region needs one. In shared memory each
- * segment, and each region with ASYMREG_FD, costs one descriptor here, and one mapping in each peer
- * that uses it.
+ * Cost: 0.18 µs at 100 regions, 0.81 µs at a million (because of cache misses); plus the time of
+ * the transport's registration if the region needs one. In shared memory each segment, and each
+ * region with ASYMREG_FD, needs one descriptor here, and one mapping in each peer that uses it.
  */
 ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
                                  uint32_t prot, const struct asymreg_register_opts *opts,
@@ -333,9 +334,10 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * An operation that a peer begins after the return is refused if the transport maps the table, or
  * reports the stale handle (see "Which table is used" at the head of this file). Otherwise it is
  * refused once the peer has refreshed its copy. For operations in flight see "Guarantees" there.
+ *
  * The call does not access the memory itself. If an operation of this context uses the memory as
- * its buffer, complete that operation first: over libasymreg-ibv it may otherwise end with
- * ASYMREG_EFAULT.
+ * its buffer, complete that operation first: over libasymreg-ibv the operation may otherwise end
+ * with ASYMREG_EFAULT.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -353,7 +355,7 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
  *                 registered later
  * @param cap      size of `buf`; ASYMREG_MAX_BLOB_BYTES is always enough
  * @param err      detail on failure, or NULL
- * @return its length; -ENOBUFS; -EINVAL; or an error of the transport
+ * @return the blob's length; -ENOBUFS (`cap` is too small); -EINVAL; or an error of the transport
  */
 ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap,
                                    struct asymreg_error *err);
@@ -399,11 +401,11 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *
  * `id` is the registration to which the address must belong, or ASYMREG_ANY. A put or get of 0
  * bytes only checks that the peer is alive, for any address. Each operation returns 0 or:
- *   - -EINVAL: bytes to or from NULL
+ *   - -EINVAL: `src` or `dst` is NULL, and `bytes` is not 0
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: `id` is ASYMREG_ANY, and nothing is registered there
  *   - ASYMREG_ERANGE: the access runs past the region, or begins outside the region that `id`
- *     names. Of an operation in pieces ("Guarantees", above) also: a later piece was refused
+ *     names. Or a later piece of an operation in pieces was refused ("Guarantees", above)
  *   - ASYMREG_ESTALE: `id` is unregistered. With ASYMREG_ANY: this side's copy of the peer's table
  *     had a region there, and the newest table has none
  *   - ASYMREG_EACCES: the region or its file does not permit it; nothing was copied
@@ -485,7 +487,7 @@ struct asymreg_req {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param req     NULL: asymreg_flush() completes the operation, and reports an error that occurs
- *                after this call. Otherwise asymreg_req_test() or asymreg_req_wait() does
+ *                after this call. Otherwise asymreg_req_test() or asymreg_req_wait() does both
  * @return see above. After a failure `req` has the error, which asymreg_req_wait() explains
  *
  * The library splits an operation that is longer than the transport permits (libasymreg-ucx: 128
@@ -516,13 +518,14 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @param err     on failure names the operation (put or get, peer, address, length), and gives the
  *                reason as asymreg_resolve() does; or NULL
  * @return
- *   - 0: complete: the buffer is the caller's again, and `dst` is filled
+ *   - 0: complete: the buffer is the caller's again, and `dst` of a get is filled
  *   - ASYMREG_PENDING
  *   - the operation's error. After ASYMREG_ESTALE, repeat the operation: the call has refreshed
  *     this side's copy of the peer's table
  *
- * As after asymreg_put(), only a flush guarantees that a put has arrived. asymreg_flush() and
- * asymreg_fence() include operations with requests; but the results of these are reported here.
+ * When the request of a put is complete, the put need not have arrived: as after asymreg_put(),
+ * only a flush guarantees that. asymreg_flush() and asymreg_fence() include operations with
+ * requests, but do not report their errors: asymreg_req_test() and asymreg_req_wait() do.
  */
 ASYMREG_API int asymreg_req_test(struct asymreg_worker *worker, struct asymreg_req *req,
                                  struct asymreg_error *err);
@@ -549,9 +552,10 @@ ASYMREG_API int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_r
  *   - ASYMREG_EPEER; ASYMREG_ENOPEER
  *   - the first error of an operation that was begun with _nb and without a request, and failed
  *     later. After ASYMREG_ESTALE, repeat the operation: the call has refreshed this side's copy of
- *     the peer's table. If several workers use a peer, the first that flushes gets such an error of
- *     any of them
- *   - an error of the transport; or, at the worker's first use of the peer, of asymreg_put()
+ *     the peer's table. If several workers use a peer, the first worker that flushes gets such an
+ *     error, also of another worker's operation
+ *   - an error of the transport; or, if the worker has not used the peer before, any error that
+ *     asymreg_put() can return
  *
  * The flushed operations happen-before all later actions of this thread: a process that sees a
  * later store or message of this thread also sees the data.
@@ -563,7 +567,7 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  *        before those begun after it. Gets are not ordered.
  * @param worker  this thread's worker
  * @param pe      the peer; or ASYMREG_ALL_PEERS: orders the operations on each peer by itself
- * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or as asymreg_flush()
+ * @return 0; ASYMREG_ENOPEER; ASYMREG_EPEER; or another result of asymreg_flush()
  *
  * Where the transport keeps the order by itself (ASYMREG_CAP_DIRECT: shared memory and CMA;
  * ASYMREG_CAP_ORDERED: libasymreg-ibv), the call completes nothing, and so reports no error of an
@@ -585,9 +589,9 @@ ASYMREG_API int asymreg_fence(struct asymreg_worker *worker, uint32_t pe);
  * @return see above; ASYMREG_EALIGN (`raddr`, or its place in the mapped file, is no multiple of
  *         `bytes`); -EINVAL (another size or operation)
  *
- * If the transport lacks the operation but has compare-and-swap, the library repeats
- * compare-and-swap until it succeeds: several round trips. asymreg/atomic.h has the operations by
- * type.
+ * If the transport lacks the operation but has compare-and-swap, the library repeats a
+ * compare-and-swap until it succeeds, in several round trips. asymreg/atomic.h has the operations
+ * by type.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
@@ -596,9 +600,10 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
     uint64_t addr; /**< address of 8 aligned bytes at the peer */
-    /** registration meant, or ASYMREG_ANY. The region must permit ASYMREG_ATOMIC. Where there are
-     * no atomics, ASYMREG_AMO_SET becomes a put, which needs ASYMREG_WRITE: over CMA, or in a file
-     * that could be shortened, in addition; over a transport without any atomics, instead */
+    /** registration meant, or ASYMREG_ANY. The region must permit ASYMREG_ATOMIC. Where atomics do
+     * not work, ASYMREG_AMO_SET becomes a put. Over CMA, and in a file that could be shortened, the
+     * region must then permit ASYMREG_WRITE too. Over a transport without any atomics it needs
+     * only ASYMREG_WRITE */
     asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
@@ -614,8 +619,8 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). If `signal` is NULL or has a wrong
- *         member (-EINVAL), or signal->addr is no multiple of 8 (ASYMREG_EALIGN), nothing was put.
+ * @return as asymreg_put(), asymreg_fence() and asymreg_amo(). Nothing was put if `signal` is NULL
+ *         or has a wrong member (-EINVAL), or if signal->addr is no multiple of 8 (ASYMREG_EALIGN).
  *         After an error of the put or the fence, no signal was sent. After an error of the atomic,
  *         the data have been put
  *
@@ -663,14 +668,14 @@ struct asymreg_transfer {
 };
 
 /**
- * @brief Begin many puts: as asymreg_put_nb() without a request for each, in this order.
+ * @brief Begin many puts, in the order of the array, each as asymreg_put_nb() without a request.
  * @param worker     this thread's worker
  * @param pe         the peer
  * @param transfers  array of n
  * @param n          how many
  * @param done       NULL, or receives how many were begun: n, or after a failure the number before
  *                   the one that failed
- * @return 0; or as asymreg_put(), for the first that fails; later ones are not begun
+ * @return 0; or an error of asymreg_put(), from the first put that fails; later ones are not begun
  *
  * It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  *
@@ -685,8 +690,8 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of operations: this context's that completed, and peers' that were executed here;
- *         or an error of the transport
+ * @return how many operations of this context have completed, plus how many operations of peers
+ *         were executed here; or an error of the transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
@@ -702,9 +707,10 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param region  receives the region; or NULL
  * @param err     on failure: the range, the bounds and permissions of the region there, and the
  *                reason; or NULL
- * @return the result that an operation there would have without ASYMREG_SPLIT. With `need`, over
- *         shared memory and CMA: ASYMREG_EFAULT if the first or last byte is not mapped or, over
- *         CMA, not writable. Over other transports only the operation itself reports this
+ * @return the result that an operation there would have without ASYMREG_SPLIT. With `need`, the
+ *         built-in transport also checks the first and the last byte: ASYMREG_EFAULT if one is not
+ *         mapped, or if a put over CMA could not write it. Over other transports only the operation
+ *         itself returns ASYMREG_EFAULT
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
  * `need`, the built-in transport may read two bytes of the memory and the peer's /proc/PID/maps.
@@ -725,8 +731,8 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * succeeds.
  *
  * Cost: if nothing has changed, one read, by CMA (1.4 µs) or of mapped memory, and a check that the
- * peer is alive. After changes, if the log of changes reaches back to the last refresh: two more
- * reads for up to 1,024 changes. If it does not, the call reads a generation for each leaf (128
+ * peer is alive. After changes, two more reads for up to 1,024 changes, if the log of changes
+ * reaches back to the last refresh. If it does not, the call reads a generation for each leaf (128
  * slots of the table), and the leaves that have changed.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
@@ -755,34 +761,34 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
  *     ASYMREG_DRAIN, or the region shares its registration (see below)
  *   - ASYMREG_EBUSY: nothing was changed: the registration has other users (ASYMREG_SHARE)
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM; -EPERM (in a child): nothing was changed
- *   - another error, of the transport: the region is unregistered, but the transport could not end
- *     its own registration of the memory
+ *   - an error of the transport: the region is unregistered, but the transport could not end its
+ *     own registration of the memory
  *
  * When the call returns 0, no operation of a peer on the region is in flight, and later ones are
  * refused. The transports differ:
  *   - Shared memory and CMA: the call works in a context with ASYMREG_DRAIN. It waits for
- *     operations that read the table before it changed. A peer that dies during the call does not
- *     block it. Peers are trusted: each can write to the memory in which all of them publish their
- *     operations.
+ *     operations that read the table before the table changed. A peer that dies during the call
+ *     does not block the call. Peers are trusted: each can write to the memory in which all of them
+ *     publish their operations.
  *   - libasymreg-ibv (ASYMREG_CAP_REVOKE, no guard): the call works for a region with a
  *     registration of its own. The adapter ends operations in flight and refuses later ones,
- *     without waiting for a peer. In a segment, while others share the registration, and for
- *     ASYMREG_ANY: ASYMREG_ENOTSUP.
+ *     without waiting for a peer. The call returns ASYMREG_ENOTSUP for a region in a segment, for a
+ *     region whose registration others share, and for ASYMREG_ANY.
  *   - libasymreg-ucx where UCX has neither an RDMA adapter nor support for a GPU
  *     (ASYMREG_CAP_REVOKE and a guard, see struct asymreg_guard): the call works for any region and
- *     for ASYMREG_ANY. The target checks each operation before it executes it, so the call waits
+ *     for ASYMREG_ANY. The target checks each operation before executing it, so the call waits
  *     for no peer, only for an operation that this process is executing. The check does not compare
  *     `id`: see "Which table is used".
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
- * Cost over shared memory and CMA: a system call, a read of what each worker of a peer publishes,
- * and
+ * Cost over shared memory and CMA: a system call and a read of what each worker of a peer
+ * publishes. In addition:
  *
- *   - if no peer runs: half a microsecond;
- *   - if peers run: membarrier(), which interrupts each processor that runs one, and the rest of
+ *   - If no peer runs: half a microsecond.
+ *   - If peers run: membarrier(), which interrupts each processor that runs a peer, and the rest of
  *     each peer's current operation. This takes 17 to 48 µs with one peer and two processors of a
- *     busy virtual machine (bench_asym_register, case drain);
- *   - if a peer was preempted inside an operation: the time until the scheduler runs it again,
+ *     busy virtual machine (bench_asym_register, case drain).
+ *   - If a peer was preempted inside an operation: the time until the scheduler runs it again,
  *     milliseconds if there are more runnable threads than processors.
  *
  * After several asymreg_unregister(), one call with ASYMREG_ANY waits for all.
@@ -814,7 +820,7 @@ ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t by
                                       struct asymreg_error *err);
 
 /**
- * @brief End a segment; frees its memory if asymreg_segment_alloc() made it.
+ * @brief End a segment, and free its memory if asymreg_segment_alloc() made it.
  * @param context  the context
  * @param addr     where it begins
  * @return 0; or -EINVAL, -EPERM (in a child), ASYMREG_ENOREGION (no segment of the caller begins
@@ -853,8 +859,8 @@ struct asymreg_stats {
  * @param stats    filled; set its size first
  * @return 0, -EINVAL
  *
- * Cost: a pass over all numbers up to the highest PE. The call waits for a registration or an
- * import in progress, but not for a refresh.
+ * Cost: a pass over all PEs up to the highest. The call waits for a registration or an import in
+ * progress, but not for a refresh.
  */
 ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */
@@ -866,8 +872,8 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
  */
 
 /**
- * @brief Send the descriptors of the table, of all segments in shared memory, and of regions with
- *        ASYMREG_FD over a Unix socket.
+ * @brief Send descriptors over a Unix socket: those of the table, of all segments in shared memory,
+ *        and of regions with ASYMREG_FD.
  * @param context  the context
  * @param sock     a connected Unix socket; the call blocks only while its buffer is full
  * @return number sent; ASYMREG_ENOTSUP (another transport); or -errno: some may have been sent
@@ -875,9 +881,9 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive a peer's descriptors from one call of asymreg_fds_send(). Waits for them. Call it
- *        before asymreg_import() of the peer's blob, which needs the table's descriptor, and again
- *        for segments that the peer has made since.
+ * @brief Wait for the descriptors that a peer sends by one asymreg_fds_send(), and receive them.
+ *        Call this before asymreg_import() of the peer's blob: the import needs the table's
+ *        descriptor. For segments that the peer makes later, both sides repeat their calls.
  * @param context  the context
  * @param sock     the other end
  * @return number of new descriptors (a duplicate is closed); or ASYMREG_ENOTSUP, ASYMREG_EBLOB (the

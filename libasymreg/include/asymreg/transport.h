@@ -12,10 +12,10 @@
  * How the core uses a transport, in order:
  *
  *   1. It calls `query` once, for the capabilities and limits.
- *   2. It calls `mem_reg` once for the published table; once for the memory in which peers announce
- *      operations, if the context has ASYMREG_DRAIN and the transport ASYMREG_CAP_MAP; and once for
- *      each segment (a stretch of memory that many regions may share). Each call makes a handle:
- *      bytes that the core publishes for peers. The core calls `mem_dereg` for
+ *   2. It calls `mem_reg` once for the published table, and once for each segment (a stretch of
+ *      memory that many regions may share). With ASYMREG_DRAIN and ASYMREG_CAP_MAP it also calls
+ *      `mem_reg` once for the memory in which peers publish their operations. Each call makes a
+ *      handle: bytes that the core publishes for peers. The core calls `mem_dereg` for
  *      - a segment that it made for a region, when the segment's last region has gone;
  *      - a segment that the user made, in asymreg_segment_remove();
  *      - a registration whose handle it cannot publish;
@@ -23,17 +23,18 @@
  *   3. In each asymreg_export() it calls `address` for the bytes with which peers connect to this
  *      process. The bootstrap blob carries them.
  *   4. In asymreg_import() it calls `connect` with the bytes of the peer's `address`, which makes
- *      an *endpoint*; then `rkey_unpack` with the handle of the peer's table, which makes a *key*.
- *      It reads the table by `map` or `get`. It unpacks the handle of a segment when an operation
- *      first needs it. The core calls `rkey_release` in asymreg_forget() and asymreg_close(),
- *      before `disconnect`. It releases a segment's key earlier if the peer has ended the segment
- *      and another one has its place in the table; by then no operation uses that key.
+ *      an *endpoint*. Then it calls `rkey_unpack` with the handle of the peer's table, which makes
+ *      a *key*. It reads the table by `map` or `get`. It unpacks the handle of a segment when an
+ *      operation first needs the segment. The core calls `rkey_release` in asymreg_forget() and
+ *      asymreg_close(), before `disconnect`. It releases a segment's key earlier if the peer has
+ *      ended the segment and another segment has its place in the table; by then no operation uses
+ *      the key.
  *   5. It calls `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before each put, get and
  *      amo it has checked, with the newest table that it knows, that the access lies inside one
- *      region and is permitted. A transport need not check again. If its hardware or kernel
- *      refuses, it reports the error: see "Errors".
- *   6. For each endpoint it releases all keys, and then calls `disconnect`. Last, it calls
- *      `destroy`.
+ *      region and is permitted. A transport need not check again. If the hardware or the kernel
+ *      refuses the access, the transport reports the error: see "Errors".
+ *   6. In asymreg_close() it releases all keys of each endpoint, and calls `disconnect` for the
+ *      endpoint. Then it calls `mem_dereg` as above, and last `destroy`.
  *
  * **Completion.** An operation (put, get, amo) returns
  *
@@ -50,16 +51,16 @@
  * endpoint, and the next `flush` of that endpoint returns it once.
  *
  * The caller keeps source and destination buffers valid until the operation completes; those of an
- * implicit one, until a `flush` has returned 0 or an error.
+ * implicit operation, until a `flush` has returned 0 or an error.
  *
  * A full queue is not an error: progress inside the call until the queue has room, or return
  * -EAGAIN. After -EAGAIN the core calls `progress` and tries again, until the operation begins or
  * `peer_alive` reports that the peer is gone.
  *
  * **Ordering.** A transport need not order operations, except by `flush`. When `flush` returns 0,
- * every operation begun before it on that endpoint is complete at the target: visible to its
- * processor and to later operations of any process. Fetched values and the bytes of gets are in the
- * caller's memory.
+ * every operation begun before it on that endpoint is complete at the target: visible to the
+ * target's processor and to later operations of any process. Fetched values and the bytes of gets
+ * are in the caller's memory.
  *
  * **Errors.**
  *
@@ -67,19 +68,20 @@
  *     the peer's table, and retries once, unless the user's call has returned.
  *   - ASYMREG_EFAULT: the address is registered, but no memory is there.
  *   - ASYMREG_EACCES: the hardware or the kernel refuses the access.
- *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint then completes with
- *     this code too, and no later call may wait for that peer. The death of a peer must show within
- *     one second in a pending operation, a `flush` or `peer_alive`.
+ *   - ASYMREG_EPEER: the peer is gone. Every operation pending on the endpoint must then complete
+ *     with this code too, and no later call may wait for that peer. The death of a peer must show
+ *     within one second in a pending operation, a `flush` or `peer_alive`.
  *   - ASYMREG_EUNREACH: this side cannot reach the peer or its memory. asymreg_import() and
  *     asymreg_resolve() get the reason from `check`.
  *   - ASYMREG_ENOTSUP, ASYMREG_EALIGN, ASYMREG_ERANGE (not inside the registration), -ENOMEM or
  *     another -errno; ASYMREG_ETRANSPORT for a failure that has no code of its own.
  *
- * Functions with a parameter `err` (may be NULL) fill its `code` and `text` if they know more than
- * the code.
+ * A function with a parameter `err` (may be NULL) fills err->code and err->text if it knows more
+ * than the code.
  *
- * **Threads.** With ASYMREG_CAP_THREADS several threads may call any function but `destroy` at
- * once. Without it the core makes one call at a time. No function may call back into the context.
+ * **Threads.** With ASYMREG_CAP_THREADS several threads may call the functions at once, except
+ * `destroy`. Without it the core makes one call at a time. No function may call back into the
+ * context.
  *
  * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process:
  * check them.
@@ -137,9 +139,9 @@ extern "C" {
 #define ASYMREG_CAP_DIRECT (1u << 12)
 /** puts and atomics on an endpoint take effect in the order in which they were begun */
 #define ASYMREG_CAP_ORDERED (1u << 13)
-/** a request, not an ability: the core shall give put and get the registration that holds the
- * caller's buffer, in their parameter `local`. To find it, the core searches the table of its own
- * process's regions for each operation */
+/** a request, not an ability: the core must give `put` and `get`, in their parameter `local`, the
+ * registration that holds the caller's buffer. To find it, the core searches this process's own
+ * regions in each operation */
 #define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
 
@@ -185,7 +187,7 @@ struct asymreg_transport_caps {
     uint32_t max_address_bytes;
     /** kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: only host memory */
     uint32_t kinds;
-    /** longest single put or get; the core splits any longer one; 0: no limit */
+    /** longest single put or get; the core splits longer ones; 0: no limit */
     uint64_t max_op_bytes;
 };
 
@@ -242,7 +244,7 @@ struct asymreg_transport;
 
 /**
  * Checks that the core offers to a transport whose operations run in the target's process (for
- * example by messages). The transport calls `enter` before it accesses memory for a peer, and
+ * example by messages). The transport must call `enter` before it accesses memory for a peer, and
  * `leave` afterwards. So a peer with an old copy of the table cannot reach memory that has been
  * unregistered. The transport must make these calls from one thread at a time, and not from within
  * mem_reg() or mem_dereg().
@@ -250,8 +252,8 @@ struct asymreg_transport;
 struct asymreg_guard {
     /**
      * Returns 0 if a peer may now access [addr, addr + bytes) as `need` says (ASYMREG_READ and so
-     * on). Then no call that unregisters the region returns before `leave`. Otherwise `enter`
-     * returns the error to answer with.
+     * on). Until the transport then calls `leave`, no call that unregisters the region returns.
+     * Otherwise `enter` returns the error with which the transport answers the peer.
      */
     int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
     void (*leave)(void *ctx); /**< after `enter` has returned 0 */
@@ -260,9 +262,9 @@ struct asymreg_guard {
 
 /**
  * The functions of a transport. `size` and `version` come first. asymreg_open() returns -EINVAL if
- * a function is missing that is marked *Required* without a condition. `t` is the transport, `ep`
- * one of its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of
- * the process that registered the memory.
+ * a function marked *Required*, without a condition, is missing. `t` is the transport, `ep` one of
+ * its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of the
+ * process that registered the memory.
  */
 struct asymreg_transport_ops {
     /** sizeof(struct asymreg_transport_ops); or, in a table that ends earlier, the offset of
@@ -280,7 +282,7 @@ struct asymreg_transport_ops {
      * long as `t`. NULL: it is on, or there is no more to say.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
-    /** Required. Frees `t`, after every object made from it. */
+    /** Required. Frees `t`. The core has ended every object made from `t` before. */
     void (*destroy)(struct asymreg_transport *t);
 
     /**
@@ -302,8 +304,8 @@ struct asymreg_transport_ops {
     /**
      * Required. Connects to the process whose `address` wrote these bytes; it may be this process.
      * The caller may free the bytes afterwards. The function must not wait for a call of the peer.
-     * Later calls complete the exchange: on this side `progress` or the first operation, and, if
-     * the peer must take part, asymreg_progress() there.
+     * Later calls complete the connection: on this side `progress` or the first operation; and on
+     * the peer's side, if the peer must take part, asymreg_progress().
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);
@@ -320,7 +322,7 @@ struct asymreg_transport_ops {
 
     /**
      * Required. Makes a key of the handle that the peer's mem_reg() wrote for [addr, addr+bytes).
-     * If the handle contains an address and a length, they must agree with these.
+     * If the handle contains an address and a length, check that they are `addr` and `bytes`.
      */
     int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
@@ -331,9 +333,9 @@ struct asymreg_transport_ops {
     /**
      * Required with ASYMREG_CAP_MAP. Stores in *ptr the address in this process at which [addr,
      * addr+bytes) can be read with plain loads and, if `write` is not 0, written with plain stores.
-     * The address is valid until rkey_release(). Returns ASYMREG_ENOTSUP for memory that somebody
-     * could take away, so that an access raises SIGBUS, unless this side has chosen to trust it (as
-     * by ASYMREG_LOCAL_TRUST). The handle's claim alone is not enough.
+     * The address is valid until rkey_release(). Must return ASYMREG_ENOTSUP if somebody could take
+     * the memory away, so that an access would raise SIGBUS; except if this side has chosen to
+     * trust the memory (as by ASYMREG_LOCAL_TRUST). A claim in the handle alone is not enough.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);
@@ -348,8 +350,8 @@ struct asymreg_transport_ops {
 
     /**
      * Required. Copies `bytes` (1 to max_op_bytes) from `src` to `addr` of the peer. `local` is the
-     * registration that holds `src` if the core knows one, else NULL. If it is NULL, a transport
-     * that needs one uses a bounce buffer or registers on the fly.
+     * registration that holds `src` if the core knows one, else NULL. If `local` is NULL, a
+     * transport that needs a registration uses a bounce buffer or registers `src` on the fly.
      */
     int (*put)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
@@ -364,41 +366,42 @@ struct asymreg_transport_ops {
     /**
      * Required with ASYMREG_CAP_AMO. Executes one atomic (ASYMREG_AMO_*) on `bytes` (4 or 8) at
      * `addr`, which is aligned. Operands and result are in the low bytes and in host order.
-     * `result` (NULL: not wanted) is filled when the operation is complete; its memory stays valid
-     * as long as a buffer of an operation. The operation is atomic towards every other `amo` of
-     * this transport on that memory. With ASYMREG_CAP_MAP it must be atomic towards the target's
-     * own atomic instructions too.
+     * `result` (NULL: not wanted) is filled when the operation is complete. The caller keeps its
+     * memory valid as it does buffers ("Completion"). The operation must be atomic towards every
+     * other `amo` of this transport on that memory; with ASYMREG_CAP_MAP also towards the target's
+     * own atomic instructions.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op);
     /**
-     * Required. Begins to complete, at the target, every operation begun on `ep` (NULL: on all
-     * endpoints), without waiting. Returns 0: all are complete. ASYMREG_PENDING: the core calls
-     * `progress`, then `flush` again, until `flush` returns 0 or an error. An error: the first one
-     * of the implicit operations, reported once, or that of the endpoint.
+     * Required. Starts the completion, at the target, of every operation begun on `ep` (NULL: on
+     * all endpoints), and does not wait. Returns 0: all are complete. ASYMREG_PENDING: some are
+     * not; the core calls `progress`, then `flush` again, until it returns 0 or an error. An error:
+     * the endpoint's, or the first of its implicit operations ("Completion"), reported once.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
-     * Required. Makes progress on pending operations, without waiting. Returns the number of
-     * operations that completed, and of peers' operations that it executed here; or an error of the
-     * transport as a whole. Before it returns an error, it ends every pending operation with that
-     * error, since the core waits until an operation or a flush ends.
+     * Required. Makes progress on pending operations, without waiting. Returns how many operations
+     * have completed, plus how many operations of peers it executed here; or an error of the
+     * transport as a whole. Before it returns an error, it must end every pending operation with
+     * that error, since the core waits until an operation or a flush ends.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
-     * Optional. Keeps a copy of `guard` until `destroy`. The core calls this function once, before
-     * a peer can know of this process. A transport that has it and ASYMREG_CAP_REVOKE must call the
-     * guard for every operation of a peer.
+     * Optional. Gives the transport the checks of struct asymreg_guard, to copy and keep until
+     * `destroy`. The core calls this function once, before a peer can know of this process. A
+     * transport with this function and ASYMREG_CAP_REVOKE must call the guard for every operation
+     * of a peer.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
     /**
-     * Optional. Asks for a descriptor to sleep on. The core calls it while it waits and `progress`
-     * has had nothing to do for 50 µs. Returns 0: *fd becomes readable when an operation completes,
-     * or when an operation of a peer is executed here. The core then sleeps until *fd is readable,
-     * at most a millisecond. *fd stays open until `destroy`. ASYMREG_PENDING: the core must call
-     * `progress` first. An error: there is no such descriptor; the core yields the processor
-     * instead.
+     * Optional. Gives the core a descriptor to sleep on. The core calls this function when it has
+     * waited for 50 µs in which `progress` had nothing to do. Returns 0: *fd becomes readable when
+     * an operation completes, or when an operation of a peer is executed here. The core then sleeps
+     * until *fd is readable, at most a millisecond. *fd stays open until `destroy`.
+     * ASYMREG_PENDING: the core calls `progress` first. An error: there is no such descriptor; the
+     * core yields the processor instead.
      */
     int (*arm)(struct asymreg_transport *t, int *fd);
 };
@@ -436,9 +439,9 @@ struct asymreg_local_opts {
  *
  * How memory of a peer is accessed:
  *
- *   - Sealed memory (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it, but without
- *     MFD_HUGETLB), and files that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST
- *     here): by loads and stores.
+ *   - Sealed memory, and files that both sides trust (ASYMREG_TRUSTED there, ASYMREG_LOCAL_TRUST
+ *     here): by loads and stores. Sealed memory is a memfd with F_SEAL_SHRINK and without
+ *     MFD_HUGETLB, as asymreg_segment_alloc() makes it.
  *   - Other files that were registered with a descriptor: mapped, but copied by the kernel. If such
  *     a file is truncated, the operation returns ASYMREG_EFAULT, where a load would raise SIGBUS.
  *     No atomics.
@@ -447,19 +450,21 @@ struct asymreg_local_opts {
  * This transport's ASYMREG_CAP_AMO, amo4_ops and amo8_ops hold for memory that is accessed by loads
  * and stores. An atomic on other memory returns ASYMREG_ENOTSUP.
  *
- * Rights: CMA needs the right to trace the peer: the same user, no seccomp filter that forbids it,
- * and with Yama a ptrace_scope of 0, or a peer that has called prctl(PR_SET_PTRACER). Shared memory
- * needs the same right, except for descriptors that were received with asymreg_fds_recv().
+ * Rights: CMA needs the right to trace the peer. That is: the same user, no seccomp filter that
+ * forbids it, and with Yama either a ptrace_scope of 0 or a peer that has called
+ * prctl(PR_SET_PTRACER). Shared memory needs the same right, except for descriptors that were
+ * received with asymreg_fds_recv().
  *
  * How a dead peer is noticed: this side knows the peer by its process id, its start time and a
  * *canary*. The canary is a word in a page at a random address of the peer; exec() removes the page
  * together with the rest of the address space.
  *
  *   - CMA: each copy has the canary as its first piece, in the same system call. A get reads the
- *     canary, a put writes the same value over it. This takes a quarter more time for 8 bytes.
- *   - Mapped memory: an operation or a flush checks the peer if the last check is 20 ms old. The
- *     check reads the canary, for which this side needs the right to trace. Without that right the
- *     check notices the end of the process, but not exec().
+ *     canary, a put writes the same value over it. With the canary an operation on 8 bytes takes a
+ *     quarter more time.
+ *   - Mapped memory: an operation or a flush checks the peer if the last check was 20 ms ago or
+ *     more. The check reads the canary, for which this side needs the right to trace. Without that
+ *     right the check notices the end of the process, but not exec().
  *
  * @param opts  NULL: both ways
  * @param out   the new transport; give it to asymreg_open(), which takes it over, or call its

@@ -9,37 +9,39 @@
  * and TCP, put and get are messages (UCX's active messages), which this library handles in the
  * target. Atomics are messages everywhere. Consequences:
  *
- * **The target must progress** to handle messages: its program calls asymreg_progress() from time
- * to time, or sets ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without
- * either, operations that are messages wait.
+ * **The target must progress** to handle messages: its program must call asymreg_progress() from
+ * time to time, or set ASYMREG_UCX_THREAD, with which a thread of the transport handles them.
+ * Without either, operations that are messages wait.
  *
  * **Unregistering revokes** where UCX has neither an RDMA adapter nor support for the memory of a
  * GPU (ASYMREG_CAP_REVOKE). The target compares each message with the regions that are registered
  * now, and refuses an access outside them. So after asymreg_unregister() you may unmap or reuse the
  * memory, even if peers have old tables, and asymreg_unregister_drain() need not wait for the
- * peers. With an adapter or a GPU, UCX keeps its registrations for a while. There, notify the peers
- * and wait for their answer before you reuse the memory.
+ * peers. With an adapter or a GPU, UCX keeps its registrations for a while. In that case notify the
+ * peers, and wait for their answer before you reuse the memory.
  *
  * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file): an
  * access by a message fails with ASYMREG_EFAULT.
  *
- *   - Before each access the target asks the kernel. This takes 0.25 µs, or 1.8 µs for the longest
- *     message, 128 KiB. Linux before 5.14 cannot answer: there the access kills the target.
+ *   - Before each access the target asks the kernel whether the memory is there. This takes 0.25
+ *     µs, or 1.8 µs for the longest message, 128 KiB. Linux before 5.14 cannot answer: there the
+ *     access kills the target.
  *   - The owner must not unmap memory while a message accesses it.
  *   - If another mapping takes the place of memory that is gone, the access reaches that mapping.
- *     So unregister first.
- *   - For device registers, memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel
- *     reports only whether they are mapped. If the first page of a registration is such memory (or
- *     PROT_NONE) when it is registered, the target checks for that registration only whether its
- *     memory is mapped. In other registrations an access to such memory fails with ASYMREG_EFAULT.
+ *     So unregister memory before you unmap it.
+ *   - For some memory the kernel reports only whether it is mapped: device registers, memory of
+ *     memfd_secret(), and memory with PROT_WRITE alone. The transport looks at the first page of
+ *     each registration when it is made. If the page is such memory, or has PROT_NONE, the target
+ *     checks in this registration only whether the memory is mapped. In other registrations an
+ *     access to such memory fails with ASYMREG_EFAULT.
  *
  * **Put and get** that are messages complete with the target's answer: one round trip each. Use
  * asymreg_put_nb() and asymreg_get_nb() to have several in flight.
  *
  * **Death.** On one node the transport asks the kernel whether a peer has died: by a pidfd, or by
  * `/proc` where pidfds do not exist or a sandbox forbids them. It asks while it progresses, at most
- * every 20 ms. It keeps the pidfds of 64 peers, and always asks about these; about any other peer
- * it asks while operations to that peer are in flight. UCX reports the death of peers on other
+ * every 20 ms. It keeps the pidfds of 64 peers, and always asks about these peers. About another
+ * peer it asks while operations to that peer are in flight. UCX reports the death of peers on other
  * nodes. For this the transport sets UCX's KEEPALIVE_INTERVAL to 0.3 s, unless
  * UCX_KEEPALIVE_INTERVAL is in the environment.
  *
@@ -49,44 +51,45 @@
  *     their buffers.
  *   - A peer that closes its context without exiting notifies this side: operations fail with
  *     ASYMREG_EPEER once this side progresses.
- *   - The notification is missing if the peer closes before it has handled this side's import, or
- *     has no memory for the message. Then this side notices only the end of the peer's process.
+ *   - The peer sends no notification if it closes before it has handled this side's import, or if
+ *     it has no memory for the message. Then this side notices only the end of the peer's process.
  *
- * **Deaths that UCX does not survive** (1.13). In UCX's shared memory a process has one queue for
- * all its senders. A sender takes a place in the queue, then fills the place. A sender killed in
- * between, which is rare, blocks the queue for good: nothing reaches the queue's process any more.
+ * **Deaths that UCX does not survive** (seen with UCX 1.13). In UCX's shared memory a process has
+ * one queue for all its senders. A sender takes a place in the queue, then fills the place. A
+ * sender killed in between, which is rare, blocks the queue for good: nothing reaches the queue's
+ * process any more.
  *
  *   - So after a peer's death the transport sends a message to its own process, from a second
- *     worker of UCX. The call to asymreg_progress() that does so takes up to 20 ms. If nothing
- *     arrives for 0.3 s and 6 checks, 20 ms or more apart, the transport closes its connections
- *     over shared memory, also the one to itself.
- *   - Then operations between this process and the peers that imported it before end with
- *     ASYMREG_EPEER on both sides, though all of them live. Later, asymreg_import() in this process
- *     fails with ASYMREG_EUNREACH for peers on its node.
+ *     worker of UCX. The call to asymreg_progress() that does so takes up to 20 ms. The transport
+ *     then checks, at most every 20 ms, whether any message has arrived. If none arrives for 0.3 s
+ *     and 6 checks, it closes its connections over shared memory, also the one to itself.
+ *   - Then operations between this process and the peers that had imported it end with
+ *     ASYMREG_EPEER on both sides, although all these processes live. From then on,
+ *     asymreg_import() in this process fails with ASYMREG_EUNREACH for peers on its node.
  *   - The transport closes the connections within a second of the death if the process progresses,
  *     has imported the peer that died, keeps that peer's pidfd, and has memory for the second
- *     worker. Otherwise, operations between the blocked process and another wait until one of the
- *     two ends. So do operations of a peer that imports the blocked process later.
+ *     worker. Otherwise, operations between the blocked process and another process wait until one
+ *     of the two ends. Operations of a peer that imports the blocked process later wait likewise.
  *   - A job on one node that is to continue after deaths should use asymreg_local_create().
  *
- * **fork().** UCX delivers nothing between a process that has it open and a child that opens it
+ * **fork().** UCX delivers nothing between a process that has UCX open and a child that opens UCX
  * too. So asymreg_ucx_create() fails with -EPERM in a process that was forked while its parent had
- * a transport of this library. Fork first, or call exec() in the child.
+ * a transport of this library. Fork before you create one, or call exec() in the child.
  *
- * **UCX's own faults.** UCX may abort a process whose peer dies or closes while they connect: over
- * TCP, and from 1.18 on over shared memory too. In UCX 1.18 of Debian 13, ucp_init(), which
- * asymreg_ucx_create() calls, may never return, unless UCX_MEM_MMAP_HOOK_MODE=reloc is in the
- * environment.
+ * **UCX's own faults.** UCX may abort a process whose peer dies or closes while the two connect:
+ * over TCP, and from 1.18 on over shared memory too. asymreg_ucx_create() calls ucp_init(), which
+ * in UCX 1.18 of Debian 13 may never return. UCX_MEM_MMAP_HOOK_MODE=reloc in the environment
+ * prevents this.
  *
  * **Memory.** A process that has 1,024 operations, or 4 MiB of messages, in flight to one target
- * begins no further one until some have ended. The target keeps its answers until UCX has sent
- * them. If there is no memory for an answer, the answer is lost, and its operation waits until the
- * initiator's or the target's process ends.
+ * begins no further operation until some have ended. The target keeps its answers until UCX has
+ * sent them. If the target has no memory for an answer, the answer is lost: its operation waits
+ * until the initiator's or the target's process ends.
  *
- * **Hostile peers.** What this transport puts into blobs and tables (UCX's addresses of workers,
- * and its keys of registrations) carries a checksum. It detects damage, not malice: UCX trusts the
- * content. So connect only to processes that you would let debug yours. An answer counts only if it
- * comes from the peer that was asked.
+ * **Hostile peers.** This transport adds a checksum to what it puts into blobs and tables: UCX's
+ * addresses of workers, and UCX's keys of registrations. The checksum detects damage, not malice:
+ * UCX trusts the content. So connect only to processes that you would let debug yours. An answer
+ * counts only if it comes from the peer that was asked.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
@@ -109,8 +112,8 @@ extern "C" {
 #endif
 
 /**
- * Start a thread that handles the messages of peers, and sleeps while none arrives. Each call on
- * the transport then takes a lock.
+ * Start a thread that handles the messages of peers, and sleeps while no message arrives. Each call
+ * on the transport then takes a lock.
  */
 #define ASYMREG_UCX_THREAD 1u
 
