@@ -9,11 +9,17 @@ MPIDI_av_entry_t *MPIDIU_av_add(int size);
 int MPIDIU_rank_map_bind(MPIDI_rank_map_t *dest);
 void MPIDIU_comm_free_maps(MPIR_Comm *comm);
 
-MPL_STATIC_INLINE_PREFIX MPIDI_av_entry_t *MPIDIU_comm_rank_to_av(MPIR_Comm *comm, int rank)
+/* Not inlined: an MPI_Isend needs the registers. Blocks first, which MPICH does fast, too. */
+static __attribute__((noinline, unused)) MPIDI_av_entry_t *
+MPIDIU_av_at(const struct rankmap_lookup *l, int rank)
 {
-    return (MPIDI_av_entry_t *)(uintptr_t)rankmap_at_sized(&MPIDI_COMM(comm, map).lookup, rank,
-                                                           sizeof(MPIDI_av_entry_t));
+    const unsigned width = sizeof(MPIDI_av_entry_t);
+
+    if (l->form == RANKMAP_FORM_BLOCK)
+        return (void *)(uintptr_t)rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width);
+    return (void *)(uintptr_t)rankmap_at_sized(l, rank, width);
 }
+#define MPIDIU_comm_rank_to_av(comm, rank) MPIDIU_av_at(&MPIDI_COMM(comm, map).lookup, rank)
 
 /* The id of an entry. */
 MPL_STATIC_INLINE_PREFIX uint64_t MPIDIU_av_to_id(const MPIDI_av_entry_t *av)
@@ -22,22 +28,16 @@ MPL_STATIC_INLINE_PREFIX uint64_t MPIDIU_av_to_id(const MPIDI_av_entry_t *av)
 }
 
 /* What MPICH asks of a process: its place, here the id, and whether it is of another world. */
-MPL_STATIC_INLINE_PREFIX int MPIDIU_id_to_pid(uint64_t id, int *idx, int *avtid)
+MPL_STATIC_INLINE_PREFIX int MPIDIU_map_to_pid(const struct rankmap *map, int rank, int *idx,
+                                               int *avtid)
 {
-    *avtid = id >= (uint64_t)MPIDI_global.avt_mgr.av_table0->size;
-    return *idx = (int)id;
+    *idx = (int)rankmap_id(map, rank);
+    *avtid = *idx >= MPIDI_global.avt_mgr.av_table0->size;
+    return *idx;
 }
-
-MPL_STATIC_INLINE_PREFIX int MPIDIU_comm_rank_to_pid(MPIR_Comm *comm, int rank, int *idx,
-                                                     int *avtid)
-{
-    return MPIDIU_id_to_pid(MPIDIU_av_to_id(MPIDIU_comm_rank_to_av(comm, rank)), idx, avtid);
-}
-
-MPL_STATIC_INLINE_PREFIX int MPIDIU_comm_rank_to_pid_local(MPIR_Comm *comm, int rank, int *idx,
-                                                           int *avtid)
-{
-    return MPIDIU_id_to_pid(rankmap_id(MPIDI_COMM(comm, local_map), rank), idx, avtid);
-}
+#define MPIDIU_comm_rank_to_pid(comm, rank, idx, avtid)                                            \
+    MPIDIU_map_to_pid(MPIDI_COMM(comm, map).map, rank, idx, avtid)
+#define MPIDIU_comm_rank_to_pid_local(comm, rank, idx, avtid)                                      \
+    MPIDIU_map_to_pid(MPIDI_COMM(comm, local_map), rank, idx, avtid)
 
 #endif

@@ -334,8 +334,8 @@ struct asymreg_transport_ops {
      * Required with ASYMREG_CAP_MAP. Stores in *ptr the address in this process at which [addr,
      * addr+bytes) can be read with plain loads and, if `write` is not 0, written with plain stores.
      * The address is valid until rkey_release(). Must return ASYMREG_ENOTSUP if somebody could take
-     * the memory away, so that an access would raise SIGBUS; except if this side has chosen to
-     * trust the memory (as by ASYMREG_LOCAL_TRUST). A claim in the handle alone is not enough.
+     * the memory away, so that an access would raise SIGBUS, unless this side has chosen to trust
+     * the memory (as by ASYMREG_LOCAL_TRUST). That the peer's handle calls it safe does not suffice.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);

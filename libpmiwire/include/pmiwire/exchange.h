@@ -187,10 +187,10 @@ struct pmiwire_exchange_ops {
      * the exchange calls this several times. Must not call the exchange, except for the two queries
      * named here.
      *
-     * - Fence: put the pairs in order into the store of `find`. Later pairs replace earlier ones.
-     *   pmiwire_exchange_pairs() returns how many pairs the Fence brings. With `find`, the pairs
-     *   that this node has already put for the next Fence follow at the end, so that your store
-     *   keeps their values.
+     * - Fence: later pairs replace earlier ones. If `find` is set, put them in order into its
+     *   store. The pairs that this node has already put for the next Fence then come again, at the
+     *   end, so that your store keeps their values. pmiwire_exchange_pairs() returns how many pairs
+     *   the Fence brings, without those.
      * - Allgather: the key is the rank, 4 bytes as in memory (uint32_t). Each rank comes once, in
      *   any order. pmiwire_exchange_longest_value_bytes() returns the length of the longest value.
      * @param block  for pmiwire_block_next() or shmht_writer_merge(); aligned to 8

@@ -247,8 +247,8 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
  * @param id     the lowest pgid of interest
  * @param group  the group with the lowest pgid from `id` on that has a process of the map
  * @return 0, RANKMAP_ENOENT (no further group), or -EINVAL (map is NULL)
- * @cost for each group from `id` to the result: O(groups). Also O(size of the map), unless all ids
- *       of the map are in one group; for a view, unless all ids of its table are
+ * @cost for each group from `id` to the result: O(groups), and up to O(size of the map). If all ids
+ *       of the map (for a view: of its table) are in one group, O(groups) only
  */
 RANKMAP_API int rankmap_av_group_next(const struct rankmap_av *av, const struct rankmap *map,
                                       uint32_t id, struct rankmap_av_group *group);

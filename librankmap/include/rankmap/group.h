@@ -58,17 +58,17 @@ extern "C" {
  * @brief parent∘child: the child's ids are ranks of the parent; the result has the parent's ids of
  *        these ranks.
  *
- * The result is the map of a child communicator. In the cases below the call computes a regular
- * result from the parameters; MODELS.md lists when it may still read ids. Below, a map of two runs
- * of one stride counts as regular, since it is two blocks. As a parent it also falls under the case
- * of views, as if irregular. A level's *count* is the number of values of its digit (struct
- * rankmap_level). P is the product of the parent's counts, without the last level's.
+ * The result is the map of a child communicator. In the cases of the first list the call computes
+ * a regular result from the parameters; MODELS.md lists when it may still read ids. A map of two
+ * runs of one stride is also two blocks: in both lists it counts as regular, and as the parent of a
+ * view also as irregular.
  *
  *   - affine ∘ regular: all strides are scaled;
- *   - regular ∘ affine, if the child's stride is k·P ± W·c. Here k is any integer, W is the product
- *     of the counts of some of the parent's lowest levels (1 if of none), and c divides the count
- *     of the level above them. Examples are offsets, reversals and even splits; the first and last
- *     block may be partial;
+ *   - regular ∘ affine, if the child's stride is k·P ± W·c. A level's *count* is the number of
+ *     values of its digit (struct rankmap_level). P is the product of the parent's counts, without
+ *     the last level's; k is any integer; W is the product of the counts of some of the parent's
+ *     lowest levels (1 if of none); c divides the count of the level above them. Examples are
+ *     offsets, reversals and even splits; the first and last block may be partial;
  *   - regular ∘ regular, if each stride of the child changes only one digit of the parent's rank,
  *     without a carry into the next: for example bricks of grids. A stride may carry if it runs
  *     through a whole digit first, as in blocks of whole blocks.

@@ -99,9 +99,9 @@ extern "C" {
  *     STORWIN_ATOMIC_SLOTS is set.
  *   - With opts.generations = N > 2 it holds N copies, and a commit writes the changes of the
  *     last N commits.
- *   - If the window is longer than the stored state, rounded up to 64 KiB, new copies and a new
- *     journal go behind the space of the old ones, which is three times that rounded length (with
- *     N > 2: N times). They overwrite any content of the file there.
+ *   - Let C be the length of the stored state, rounded up to 64 KiB. If the window is longer than
+ *     C, new copies and a new journal go behind the old ones, whose space is 3·C (with N > 2: N·C).
+ *     The new ones overwrite any content that the file has there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
