@@ -23,7 +23,7 @@
  * For random accesses out of core, the fastest is the kernel pager with STORWIN_ACCESS_RANDOM, in a
  * control group that bounds memory. The user pager reaches 0.2 to 0.7 of that rate in most runs,
  * since each of its faults wakes a thread, and the first store into a page faults again. Without
- * STORWIN_ACCESS_RANDOM the kernel pager is slower: the user pager reaches 16 to 126 times its rate.
+ * STORWIN_ACCESS_RANDOM the kernel pager is slower: the user pager has 16 to 126 times its rate.
  * Choose the user pager to bound memory without a control group, and for syncs that write only the
  * changed pages.
  *

@@ -72,8 +72,8 @@
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
  * the system call that copies, and so never accesses the new program. Memory that peers have mapped
  * outlives the old program, and the new one shares it only by mapping the same file. An operation
- * on mapped memory, or a flush, checks for exec() if the last check was 20 ms ago or more. It can do
- * so only if this side may trace the peer: see asymreg_local_create().
+ * on mapped memory, or a flush, checks for exec() if the last check was 20 ms ago or more. This
+ * needs the permission to trace the peer: see asymreg_local_create().
  *
  * **Coalescing.** With ASYMREG_CAP_WHOLE_SPACE (CMA), one registration serves all private memory.
  * With other transports (UCX, verbs) each registration may pin pages, takes a microsecond or more,

@@ -335,7 +335,7 @@ struct asymreg_transport_ops {
      * addr+bytes) can be read with plain loads and, if `write` is not 0, written with plain stores.
      * The address is valid until rkey_release(). Must return ASYMREG_ENOTSUP if somebody could take
      * the memory away, so that an access would raise SIGBUS, unless this side has chosen to trust
-     * the memory (as by ASYMREG_LOCAL_TRUST). That the peer's handle calls it safe does not suffice.
+     * the memory (as by ASYMREG_LOCAL_TRUST). That the peer's handle calls it safe is not enough.
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);

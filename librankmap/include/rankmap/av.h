@@ -49,8 +49,8 @@
  * that is NULL, rankmap_av_group_next() for a map that is NULL. rankmap_av_destroy() accepts NULL.
  * Any other NULL pointer faults. If a call fails, the vector and the call's output are as before.
  *
- * @threads Only one thread at a time may change the vector (add, grow, retire, set, set_rule). Other
- *          threads may meanwhile call rankmap_av_query(), rankmap_av_group_get(),
+ * @threads Only one thread at a time may change the vector (add, grow, retire, set, set_rule).
+ *          Other threads may meanwhile call rankmap_av_query(), rankmap_av_group_get(),
  *          rankmap_av_group_next() and rankmap_av_locate(). They may read an entry if the entry's
  *          last rankmap_av_set() happens-before the read. For an entry that was never set, the add
  *          or grow of its group must happen-before the read. Set an entry again only while no other
