@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: the checksums of blocks. Those of changed pages may be older than these pages, and
- * are made when a commit writes them. */
+/* Atomic commits: the checksums of blocks. Those of changed pages may be older than these pages: a
+ * commit makes them as it writes. */
 #include "commit.h"
 #include "sum.h"
 
