@@ -28,7 +28,7 @@ static int store_sum(struct storwin__commit *c, uint64_t block, uint64_t sum)
 }
 
 /* Recomputes the sums of a page's blocks. Returns whether any changed. */
-static int resum(struct storwin_window *win, uint64_t page)
+static int page_resum(struct storwin_window *win, uint64_t page)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
@@ -100,7 +100,7 @@ int storwin__compare_pages(struct storwin_window *win, const atomic_uint_least64
 
     for (uint64_t p = set ? storwin__set_next(set, first, end, 1) : first; p < end;
          p = set ? storwin__set_next(set, p + 1, end, 1) : p + 1)
-        if (resum(win, p)) {
+        if (page_resum(win, p)) {
             storwin__set_add(win->commit->changed, p, p + 1);
             any = 1;
         }
