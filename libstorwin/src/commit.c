@@ -10,6 +10,11 @@
 
 #define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper */
 
+static atomic_uint_least64_t *next_lacks(struct storwin_window *win)
+{
+    return win->commit->lacks[storwin__commit_area(win->commit)];
+}
+
 /* Marks pages as changed that the program has stored into since the last call with `protect`,
  * according to this process's page tables. Returns whether there are any. */
 static int scan_stores(struct storwin_window *win, int protect)
@@ -48,14 +53,26 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
         rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
     if (rc == 0 && compared)
         (void)storwin__compare(win, NULL);
+    storwin__set_merge(next_lacks(win), win->commit->changed, storwin__pages(win));
     return rc;
 }
 
-/* Marks the pages as changed into which the program has stored since the last call. Returns whether
- * there are any. */
+/* Finds the pages into which the program has stored since the last call, c->fresh, and marks them
+ * as changed. Returns whether there are any. */
 int storwin__find_stores(struct storwin_window *win)
 {
-    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL) : scan_stores(win, 1);
+    struct storwin__commit *c = win->commit;
+    atomic_uint_least64_t *changed = c->changed;
+    const uint64_t pages = storwin__pages(win);
+    int any;
+
+    storwin__set_remove(c->fresh, 0, pages);
+    c->changed = c->fresh;
+    any = win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL) : scan_stores(win, 1);
+    c->changed = changed;
+    storwin__set_merge(c->changed, c->fresh, pages);
+    storwin__set_merge(next_lacks(win), c->fresh, pages);
+    return any;
 }
 
 /* Whether a commit of n_changed pages writes an area, and not the journal. */
@@ -182,12 +199,14 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* Makes the file fit for the next commit, after failures and for one. */
+/* Makes the file fit for the next commit, after failures too, and finds what changed. */
 int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err)
 {
-    const int rc = restore_length(win, err);
+    int rc = restore_length(win, err);
 
-    return rc < 0 ? rc : storwin__write_pending(win, err);
+    if (rc == 0)
+        rc = storwin__write_pending(win, err);
+    return rc == 0 ? storwin__find_changes(win, 1, err) : rc;
 }
 
 /* Commits the changes that were found, under this generation; 0: under the next one, if there are
@@ -210,10 +229,8 @@ int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
         return rc;
     flip = storwin__must_flip(win, n_changed);
     if (flip && !c->picture) { /* it reads other pages, too */
-        atomic_uint_least64_t *lacks = c->lacks[storwin__commit_area(c)];
-
-        storwin__flip_pages(win, lacks);
-        rc = storwin__check_readable(win, lacks, err);
+        storwin__flip_pages(win, next_lacks(win));
+        rc = storwin__check_readable(win, next_lacks(win), err);
     }
     if (rc < 0)
         return rc;
@@ -231,26 +248,33 @@ int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
     return storwin__write_pending(win, err);
 }
 
-/* As storwin__commit_changes(), of the window as it is now. */
+/*
+ * As storwin__commit_changes(), of the window as it is now. A flip always writes from the window
+ * first: if stores came meanwhile, the picture and the second flip are only of the pages that they
+ * changed. A batch of the journal would be written twice, so with a thread that stores it begins
+ * with a picture.
+ */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
-    int rc = storwin__commit_prepare(win, err);
+    int rc = storwin__commit_prepare(win, err), raced = 0;
 
     atomic_fetch_add(&win->n_syncs, 1);
-    if (rc == 0 && !c->stores_meanwhile) {
-        rc = storwin__find_changes(win, 1, err);
-        if (rc == 0)
-            rc = storwin__commit_changes(win, generation, err);
-        if (rc != STORWIN_ERACE)
+    if (rc < 0)
+        return rc;
+    if (!c->stores_meanwhile ||
+        storwin__must_flip(win, storwin__set_count(c->changed, 0, storwin__pages(win)))) {
+        rc = storwin__commit_changes(win, generation, err);
+        raced = rc == STORWIN_ERACE;
+        c->stores_meanwhile = raced;
+        if (!raced)
             return rc;
-        rc = 0;
     }
-    if (rc == 0)
-        rc = storwin__picture_take(win, err);
+    rc = storwin__picture_take(win, err);
     if (rc == 0)
         rc = storwin__commit_changes(win, generation, err);
     storwin__picture_drop(win);
+    c->stores_meanwhile |= raced;
     return rc;
 }
 

@@ -10,7 +10,8 @@
  *     append   changed blocks behind the end of the journal    flush    record    flush
  *     flip     the changes that the other area lacks           flush    record    flush
  *
- * Data come from the window itself, or from a picture of it where threads store meanwhile.
+ * Data come from the window itself. If threads store meanwhile, they come from a picture of it: all
+ * data of a batch, but of an area only the pages that were stored into.
  *
  * A file that keeps N > 2 generations has N areas and no journal: each commit writes the area of
  * the oldest record. There are as many places for records as areas, and they take turns; each has
@@ -109,12 +110,13 @@ struct storwin__commit {
     /* the older record that was opened: it must become the newest before data of the newer one
      * are overwritten; seq 0: none */
     struct storwin__record discard;
-    /* Sets of pages. changed: since the last commit; lacks: pages of the last commit that an area
-     * lacks, for each area. */
-    atomic_uint_least64_t *changed, *lacks[STORWIN_MAX_GENERATIONS];
+    /* Sets of pages. changed: since the last commit; fresh: of these, what the last search for
+     * stores found; lacks, for each area: what it lacks of the last commit, and the next area also
+     * what a commit in progress has not written to it. */
+    atomic_uint_least64_t *changed, *fresh, *lacks[STORWIN_MAX_GENERATIONS];
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
     uint8_t *picture;             /* addresses for a copy of the storage span; NULL: none */
-    /* pages that may have been stored into after the picture: they remain changed; NULL: none */
+    /* pages that may have been stored into after the picture: they remain changed */
     atomic_uint_least64_t *late;
     int stores_meanwhile; /* stores came during the last commit: begin with a picture */
     uint32_t recovery;

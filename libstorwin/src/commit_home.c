@@ -46,19 +46,16 @@ static void fill_gaps(atomic_uint_least64_t *set, uint64_t pages)
     }
 }
 
-/* Adds all pages that a flip writes: what changed, and what the other area lacks. Few large
- * requests are faster than many small ones, so it adds gaps too, or all pages if most must be
- * written; but not if the program has protected or unmapped a page. */
+/* Adds all pages that a flip writes: what the next area lacks. Few large requests are faster than
+ * many small ones, so it adds gaps too, or all pages if most must be written; but not if the
+ * program has protected or unmapped a page. */
 void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set)
 {
     const struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__pages(win);
 
-    storwin__set_merge(set, c->changed, pages);
     storwin__set_merge(set, c->lacks[storwin__commit_area(c)], pages);
-    if (c->whole)
-        storwin__set_add(set, 0, pages);
-    if (c->whole || !storwin__all_readable(win))
+    if (!storwin__all_readable(win))
         return;
     if (storwin__set_count(set, 0, pages) >= pages - pages / 4)
         storwin__set_add(set, 0, pages);
@@ -78,7 +75,6 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     atomic_uint_least64_t *lacks = c->lacks[area];
     struct storwin__summing sums;
 
-    storwin__set_merge(lacks, c->changed, pages);
     memset(next, 0, sizeof(*next));
     next->layout = c->areas == 2 ? STORWIN__RECORD_LAYOUT : c->areas;
     next->home = area;

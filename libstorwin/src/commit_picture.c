@@ -6,10 +6,12 @@
  * A round finds the pages that were stored into since the last round, and copies them. In a round
  * that finds none, every copy still equals its page, and did so from the end of the last copy to
  * the begin of this round: that is the moment. So no thread ever waits; a store costs the fault of
- * tracking. The first round copies everything, the later ones what was stored meanwhile: with
- * PAGEMAP_SCAN a round without stores takes 0.5 ms a GiB of the window. If threads store in each of
- * many rounds, a fork of this process (commit_freeze.c) holds the moment: the last round copies
- * from there what was stored since the round before, or all of a window that is compared.
+ * tracking. The first round copies what the search of the caller found, the later ones what was
+ * stored meanwhile: with PAGEMAP_SCAN a round without stores takes 0.5 ms a GiB of the window. If
+ * threads store in each of many rounds, a fork of this process (commit_freeze.c) holds the moment:
+ * the last round copies from there what was stored since the round before, or all of a window that
+ * is compared. Pages that the commit has written to an area already are not copied: nothing was
+ * stored into them since.
  */
 #include "commit.h"
 
@@ -50,27 +52,16 @@ static void copy_slices(void *ctx)
     }
 }
 
-/* The sets of pages of a picture: copied and unchanged since; stored into during the last round;
- * to be copied in this one. */
+/* The sets of pages of a picture: copied and unchanged since; to be copied in this round. */
 struct sets {
-    atomic_uint_least64_t *copied, *fresh, *wanted;
+    atomic_uint_least64_t *copied, *wanted;
 };
 
-/* Marks the pages that were stored into since the last round. Returns whether there are any. */
-static int find_fresh(struct storwin_window *win, struct sets *s)
+/* Marks the pages that were stored into since the last round. */
+static void find_fresh(struct storwin_window *win, struct sets *s)
 {
-    struct storwin__commit *c = win->commit;
-    atomic_uint_least64_t *changed = c->changed;
-    const uint64_t pages = storwin__pages(win);
-    int any;
-
-    storwin__set_remove(s->fresh, 0, pages);
-    c->changed = s->fresh;
-    any = storwin__find_stores(win);
-    c->changed = changed;
-    storwin__set_merge(c->changed, s->fresh, pages);
-    storwin__set_subtract(s->copied, s->fresh, pages);
-    return any;
+    (void)storwin__find_stores(win);
+    storwin__set_subtract(s->copied, win->commit->fresh, storwin__pages(win));
 }
 
 /* Selects the pages that the commit writes and that have no valid copy. Returns their number. */
@@ -80,9 +71,10 @@ static uint64_t select_pages(const struct storwin_window *win, struct sets *s)
     const uint64_t pages = storwin__pages(win);
 
     storwin__set_remove(s->wanted, 0, pages);
-    storwin__set_merge(s->wanted, c->changed, pages);
     if (storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
         storwin__flip_pages(win, s->wanted);
+    else
+        storwin__set_merge(s->wanted, c->changed, pages);
     storwin__set_subtract(s->wanted, s->copied, pages);
     return storwin__set_count(s->wanted, 0, pages);
 }
@@ -127,12 +119,16 @@ static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *
  * holds may have been undone since. */
 static void renew_edges(struct storwin_window *win, struct sets *s)
 {
+    struct storwin__commit *c = win->commit;
+    atomic_uint_least64_t *lacks = c->lacks[storwin__commit_area(c)];
     const uint64_t pages = storwin__pages(win);
     uint64_t first, last;
 
     storwin__edges(win, &first, &last);
-    storwin__set_add(win->commit->changed, 0, first);
-    storwin__set_add(win->commit->changed, last, pages);
+    storwin__set_add(c->changed, 0, first);
+    storwin__set_add(c->changed, last, pages);
+    storwin__set_add(lacks, 0, first);
+    storwin__set_add(lacks, last, pages);
     storwin__set_remove(s->copied, 0, first);
     storwin__set_remove(s->copied, last, pages);
 }
@@ -153,11 +149,10 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
             if (win->track == STORWIN_TRACK_COMPARED) {
                 storwin__set_add(s->wanted, 0, pages);
             } else {
-                (void)find_fresh(win, s);
+                find_fresh(win, s);
+                storwin__set_merge(win->commit->late, win->commit->fresh, pages);
                 renew_edges(win, s);
                 (void)select_pages(win, s);
-                win->commit->late = s->fresh;
-                s->fresh = NULL;
             }
             rc = copy_frozen(win, s, pid);
             storwin__thaw(pid);
@@ -177,8 +172,7 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
 static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwin_error *err)
 {
     const uint64_t pages = storwin__pages(win);
-    int rc = win->track == STORWIN_TRACK_COMPARED ? storwin__check_readable(win, NULL, err)
-                                                  : storwin__check_mapped(win, err);
+    int rc = 0;
 
     for (unsigned round = 0; rc == 0; round++) {
         struct copying job = {.win = win, .set = s->wanted};
@@ -186,7 +180,8 @@ static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwi
 
         if (round == ROUNDS)
             return last_round(win, s, err);
-        (void)find_fresh(win, s);
+        if (round > 0)
+            find_fresh(win, s);
         n = select_pages(win, s);
         if (n == 0) {
             /* Without a store since the first round nobody stores: the next commit begins without
@@ -214,7 +209,7 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
     struct storwin__commit *c = win->commit;
     const struct storwin_allocator *a = win->opts.allocator;
     const uint64_t pages = storwin__pages(win);
-    struct sets s = {storwin__set_alloc(win), storwin__set_alloc(win), storwin__set_alloc(win)};
+    struct sets s = {storwin__set_alloc(win), storwin__set_alloc(win)};
     void *at = mmap(NULL, (size_t)(pages * win->page_bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int rc = -ENOMEM;
@@ -222,7 +217,7 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
     c->picture = at == MAP_FAILED ? NULL : at;
     if (c->picture)
         (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
-    if (c->picture && s.copied && s.fresh && s.wanted) {
+    if (c->picture && s.copied && s.wanted) {
         rc = copy_rounds(win, &s, err);
         if (rc == 0)
             win->source = c->picture;
@@ -234,7 +229,6 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
                       win->stor_bytes);
     }
     storwin__free(a, s.copied);
-    storwin__free(a, s.fresh);
     storwin__free(a, s.wanted);
     return rc;
 }
@@ -245,10 +239,8 @@ void storwin__picture_drop(struct storwin_window *win)
 
     if (c->picture)
         munmap(c->picture, (size_t)(storwin__pages(win) * win->page_bytes));
-    if (c->late)
-        storwin__set_merge(c->changed, c->late, storwin__pages(win));
-    storwin__free(win->opts.allocator, c->late);
-    c->late = NULL;
+    storwin__set_merge(c->changed, c->late, storwin__pages(win));
+    storwin__set_remove(c->late, 0, storwin__pages(win));
     c->picture = NULL;
     win->source = win->map + win->stor_offset;
 }

@@ -28,6 +28,7 @@ static uint64_t page, bytes;
 
 static uint8_t *at_scan;         /* each search for stores meets one; NULL: none does */
 static uint8_t *flag_at;         /* set before a fork, with a store to at_scan[1]; reset after it */
+static uint8_t *at_flush;        /* the next flush meets a store here; NULL: it does not */
 static int failing_flush;        /* counts down to the one that fails */
 static atomic_int flush_is_held; /* each waits until this is 0 */
 
@@ -89,6 +90,10 @@ int __wrap_fdatasync(int fd)
 {
     while (atomic_load(&flush_is_held))
         sched_yield();
+    if (at_flush) {
+        (*at_flush)++;
+        at_flush = NULL;
+    }
     if (failing_flush > 0 && --failing_flush == 0) {
         errno = EIO;
         return -1;
@@ -288,6 +293,40 @@ static void held_or_refused(void **state)
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(test_path("held"));
     }
+    free(now);
+}
+
+/* A store that comes while an area is written: of the pages only this one is written again. */
+static void raced_area(void **state)
+{
+    uint8_t *now = malloc(bytes);
+
+    (void)state;
+    assert_non_null(now);
+    for (unsigned w = 0; w < 3; w++)
+        for (unsigned a = 0; a < 3; a++) {
+            struct storwin_window *win;
+            uint64_t before;
+            uint8_t *base;
+
+            atomic_store(&storwin__without, withouts[w]);
+            win = open_window("raced", atomics[a]);
+            base = storwin_base(win);
+            commit_window(win);
+            memset(base, 7, bytes);
+            before = atomic_load(&win->written_bytes);
+            at_flush = base + 3 * page;
+            commit_window(win);
+            assert_null(at_flush);
+            if (atomics[a] != STORWIN_ATOMIC_JOURNAL) /* a batch is written twice */
+                assert_in_range(atomic_load(&win->written_bytes) - before, bytes + page,
+                                bytes + 4 * page);
+            read_state("raced", now);
+            assert_memory_equal(now, base, bytes);
+            assert_int_equal(now[3 * page], 8);
+            assert_int_equal(storwin_free(win, NULL), 0);
+            unlink(test_path("raced"));
+        }
     free(now);
 }
 
@@ -608,11 +647,17 @@ static void orphan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_stores),     cmocka_unit_test(fast_stores),
-        cmocka_unit_test(held_or_refused), cmocka_unit_test(reset_flag),
-        cmocka_unit_test(asynchronous),    cmocka_unit_test(asynchronous_failures),
-        cmocka_unit_test(other_windows),   cmocka_unit_test(shared_memory),
-        cmocka_unit_test(undone_stores),   cmocka_unit_test(many_copies),
+        cmocka_unit_test(slow_stores),
+        cmocka_unit_test(fast_stores),
+        cmocka_unit_test(held_or_refused),
+        cmocka_unit_test(raced_area),
+        cmocka_unit_test(reset_flag),
+        cmocka_unit_test(asynchronous),
+        cmocka_unit_test(asynchronous_failures),
+        cmocka_unit_test(other_windows),
+        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(undone_stores),
+        cmocka_unit_test(many_copies),
         cmocka_unit_test(orphan),
     };
 

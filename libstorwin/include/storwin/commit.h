@@ -37,11 +37,14 @@ extern "C" {
  *   - Without stores, the call writes from the window itself. In compared windows (see below), it
  *     writes from short copies, since only checksums show stores there. It does the same for the
  *     first and last page of adopted memory if they also have other data.
- *   - If there are stores, the call begins again and copies the pages that it writes. It works in
- *     rounds: each round copies again what was stored into since the last round. When a round finds
- *     no store, the copies are the picture. No thread waits for the call, but the first store into
- *     a page after each round costs a fault of tracking again. The next commits of the window
- *     begin with the copies at once, until one of them finds no store.
+ *   - If there are stores, the call copies pages and writes the copies. If it has written an area
+ *     (see LAYOUT.md), it copies only the pages that were stored into meanwhile. If it has appended
+ *     to the journal, it copies all pages of this commit, and the next commits that append begin
+ *     with the copies at once, until one of them finds no store. The copies take memory until the
+ *     call ends.
+ *   - It copies in rounds: each round copies again what was stored into since the last round. When
+ *     a round finds no store, the copies are the picture. No thread waits for the call, but the
+ *     first store into a page after each round costs a fault of tracking again.
  *   - If threads store in each of 8 rounds, the call forks this process, and takes the picture from
  *     the child. The child runs nothing of the program, sends no SIGCHLD, and ends within the call.
  *     Threads that take a page fault wait while the kernel copies this process's page tables: about

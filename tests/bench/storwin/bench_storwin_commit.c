@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The cost of a commit, when 1 %, 10 % or all pages changed, single pages at random: the three ways
- * of storwin_commit() compared with LMDB's transaction and with non-atomic methods: msync() of a
- * shared mapping, and a write() and fsync() of everything.
+ * of storwin_commit(), and one of them while a thread stores a word every 3 ms, compared with
+ * LMDB's transaction and with non-atomic methods: msync() of a shared mapping, and a write() and
+ * fsync() of everything.
  *
  *     bench_storwin_commit [--quick] [--seed N]
  *
@@ -16,11 +17,13 @@
 #include "storwin_bench.h"
 
 #include <lmdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
-enum { JOURNAL, SLOTS, AUTO, MSYNC, LMDB, WRITE, CONTENDERS };
+enum { JOURNAL, SLOTS, AUTO, BESIDE, MSYNC, LMDB, WRITE, CONTENDERS };
 
-static const char *const names[CONTENDERS] = {"ours-journal", "ours-slots", "ours-auto",
-                                              "msync",        "LMDB",       "write+fsync"};
+static const char *const names[CONTENDERS] = {
+    "ours-journal", "ours-slots", "ours-auto", "ours-auto-beside", "msync", "LMDB", "write+fsync"};
 
 struct state {
     struct storwin_window *win;
@@ -91,8 +94,8 @@ static void open_state(struct state *s, unsigned who)
                                         "alloc_type=storage;storage_alloc_pager=resident;"
                                         "storage_alloc_atomic=auto"};
 
-    if (who <= AUTO) {
-        s->win = bench_window(hints[who], pages * page);
+    if (who <= BESIDE) {
+        s->win = bench_window(hints[who < BESIDE ? who : AUTO], pages * page);
         s->base = storwin_base(s->win);
         return;
     }
@@ -146,6 +149,20 @@ static void trial(struct state *s, unsigned who, uint64_t n, struct total *t)
     t->changed += (double)(n * page);
 }
 
+static void *store_words(void *base)
+{
+    uint64_t rng = 88172645463325252u;
+
+    for (;;) {
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
+        ((_Atomic uint64_t *)base)[rng % pages * page / 8 + 1]++;
+        usleep(3000);
+    }
+    return NULL;
+}
+
 static void measure(struct bench *b, struct state *all, const char *name, unsigned percent,
                     unsigned trials)
 {
@@ -173,6 +190,7 @@ static void measure(struct bench *b, struct state *all, const char *name, unsign
 int main(int argc, char **argv)
 {
     static struct state all[CONTENDERS];
+    pthread_t thread;
     struct bench b;
 
     bench_init(&b, "storwin_commit", argc, argv);
@@ -190,6 +208,8 @@ int main(int argc, char **argv)
             commit(&all[i], i, pages);
         }
     }
+    if (pthread_create(&thread, NULL, store_words, all[BESIDE].base) != 0)
+        die("thread", "none");
     /* Enough commits that the mean includes a full journal: 100 commits of 1 % fill one. */
     measure(&b, all, "1%", 1, b.quick ? 3 : 101);
     measure(&b, all, "10%", 10, b.quick ? 3 : 21);
