@@ -53,7 +53,6 @@ int storwin__find_changes(struct storwin_window *win, int protect, struct storwi
         rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
     if (rc == 0 && compared)
         (void)storwin__compare(win, NULL);
-    storwin__set_merge(next_lacks(win), win->commit->changed, storwin__pages(win));
     return rc;
 }
 
@@ -202,11 +201,17 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
 /* Makes the file fit for the next commit, after failures too, and finds what changed. */
 int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err)
 {
+    struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
     int rc = restore_length(win, err);
 
+    storwin__set_remove(c->fresh, 0, pages);
     if (rc == 0)
         rc = storwin__write_pending(win, err);
-    return rc == 0 ? storwin__find_changes(win, 1, err) : rc;
+    if (rc == 0)
+        rc = storwin__find_changes(win, 1, err);
+    storwin__set_merge(next_lacks(win), c->changed, pages);
+    return rc;
 }
 
 /* Commits the changes that were found, under this generation; 0: under the next one, if there are

@@ -103,7 +103,7 @@ struct storwin__commit {
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint64_t app_version;                   /* for every record written */
     uint32_t place;                         /* place of the next record */
-    /* the next commit must write all blocks: there is no home yet */
+    /* the next commit must write an area, and it lacks all: there is no home yet */
     int whole;
     /* the file was shortened: it does not hold the last commit */
     int lost;
@@ -111,14 +111,12 @@ struct storwin__commit {
      * are overwritten; seq 0: none */
     struct storwin__record discard;
     /* Sets of pages. changed: since the last commit; fresh: of these, what the last search for
-     * stores found; lacks, for each area: what it lacks of the last commit, and the next area also
-     * what a commit in progress has not written to it. */
+     * stores found; lacks, for each area: what it lacks of the last commit. A commit in progress
+     * adds its changes to those of the next area, and then removes what it has written. */
     atomic_uint_least64_t *changed, *fresh, *lacks[STORWIN_MAX_GENERATIONS];
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
     uint8_t *picture;             /* addresses for a copy of the storage span; NULL: none */
-    /* pages that may have been stored into after the picture: they remain changed */
-    atomic_uint_least64_t *late;
-    int stores_meanwhile; /* stores came during the last commit: begin with a picture */
+    int stores_meanwhile; /* stores came during the last commit: begin a batch with a picture */
     uint32_t recovery;
     uint64_t replayed_bytes;
 };

@@ -31,8 +31,7 @@ int storwin__commit_alloc(struct storwin_window *win, uint32_t areas, struct sto
     c->sums = storwin__calloc(a, (size_t)c->n_blocks, sizeof(*c->sums));
     c->changed = storwin__set_alloc(win);
     c->fresh = storwin__set_alloc(win);
-    c->late = storwin__set_alloc(win);
-    whole = c->sums && c->changed && c->fresh && c->late;
+    whole = c->sums && c->changed && c->fresh;
     for (uint32_t area = 0; whole && area < areas; area++)
         whole = (c->lacks[area] = storwin__set_alloc(win)) != NULL;
     if (!whole)
@@ -51,7 +50,6 @@ void storwin__commit_close(struct storwin_window *win)
     storwin__free(a, c->sums);
     storwin__free(a, c->changed);
     storwin__free(a, c->fresh);
-    storwin__free(a, c->late);
     for (uint32_t area = 0; area < c->areas; area++)
         storwin__free(a, c->lacks[area]);
     storwin__free(a, c);

@@ -10,8 +10,8 @@
  * stored meanwhile: with PAGEMAP_SCAN a round without stores takes 0.5 ms a GiB of the window. If
  * threads store in each of many rounds, a fork of this process (commit_freeze.c) holds the moment:
  * the last round copies from there what was stored since the round before, or all of a window that
- * is compared. Pages that the commit has written to an area already are not copied: nothing was
- * stored into them since.
+ * is compared. A page that the commit has written to an area is copied only if it was stored into
+ * since, as a gap between such pages, or if only its sum shows stores.
  */
 #include "commit.h"
 
@@ -115,8 +115,8 @@ static void sum_copies(struct storwin_window *win, const atomic_uint_least64_t *
     win->source = window;
 }
 
-/* Has the edges of adopted memory copied again: only their sums show stores, and one that the fork
- * holds may have been undone since. */
+/* Has the edges of adopted memory copied and written again, also if an area has them already: only
+ * their sums show stores, and one that the fork holds may have been undone since. */
 static void renew_edges(struct storwin_window *win, struct sets *s)
 {
     struct storwin__commit *c = win->commit;
@@ -148,9 +148,9 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
         if (rc == 0) {
             if (win->track == STORWIN_TRACK_COMPARED) {
                 storwin__set_add(s->wanted, 0, pages);
+                storwin__set_remove(win->commit->fresh, 0, pages);
             } else {
-                find_fresh(win, s);
-                storwin__set_merge(win->commit->late, win->commit->fresh, pages);
+                find_fresh(win, s); /* picture_drop() leaves them changed */
                 renew_edges(win, s);
                 (void)select_pages(win, s);
             }
@@ -184,8 +184,8 @@ static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwi
             find_fresh(win, s);
         n = select_pages(win, s);
         if (n == 0) {
-            /* Without a store since the first round nobody stores: the next commit begins without
-             * a picture. */
+            /* Without a store since the first round nobody stores: the next batch begins without a
+             * picture. */
             win->commit->stores_meanwhile = round > 1;
             return 0;
         }
@@ -221,7 +221,7 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
         rc = copy_rounds(win, &s, err);
         if (rc == 0)
             win->source = c->picture;
-        /* storwin__flip_pages() selected these, with all that the other area lacks. */
+        /* Also gaps, and copies of which only a sum has shown that they differ from the area. */
         if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
             storwin__set_merge(c->lacks[storwin__commit_area(c)], s.copied, pages);
     } else {
@@ -239,8 +239,8 @@ void storwin__picture_drop(struct storwin_window *win)
 
     if (c->picture)
         munmap(c->picture, (size_t)(storwin__pages(win) * win->page_bytes));
-    storwin__set_merge(c->changed, c->late, storwin__pages(win));
-    storwin__set_remove(c->late, 0, storwin__pages(win));
+    /* What the last search found may have been stored into after the moment of the picture. */
+    storwin__set_merge(c->changed, c->fresh, storwin__pages(win));
     c->picture = NULL;
     win->source = win->map + win->stor_offset;
 }

@@ -7,9 +7,10 @@
  * acknowledged commit or a later one, whole. The next round begins with one of these states. In
  * some rounds the window has grown, and the areas move. Some files keep more than two generations:
  * all but the oldest of these open in each state. A reader gets what a window gets. In some rounds
- * stores come during each commit, before its writes and flushes and around each search for changes,
- * as those of another thread do, up to so many that a fork must hold the picture; and some commits
- * are asynchronous, with stores until they are complete.
+ * stores come during each commit, before its writes, flushes and sums, and around each search for
+ * changes and the fork, as those of another thread do, up to so many that a fork must hold the
+ * picture; and some commits are asynchronous, with stores until they are complete. Some windows
+ * adopt memory whose first and last page have other bytes, too.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -158,6 +159,27 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     return rc;
 }
 
+uint64_t __real_storwin__sum(const void *data, size_t n, uint64_t seed);
+uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed);
+uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed)
+{
+    if (meddler && live_base && test_random(&rng) % 16 == 0)
+        meddle();
+    return __real_storwin__sum(data, n, seed);
+}
+
+pid_t __real_storwin__freeze(void);
+pid_t __wrap_storwin__freeze(void);
+pid_t __wrap_storwin__freeze(void)
+{
+    pid_t pid;
+
+    meddle();
+    pid = __real_storwin__freeze();
+    meddle();
+    return pid;
+}
+
 int __real_fallocate(int fd, int mode, off_t at, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes)
@@ -190,6 +212,7 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     struct storwin_opts opts = storage_opts(test_path("crash"));
     struct storwin_window *win = NULL;
     struct storwin_error err;
+    int rc;
 
     opts.generation = generation;
     opts.generations = generations;
@@ -199,7 +222,17 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     opts.n_threads = 1 + (uint32_t)test_random(&rng) % 2; /* so short a window has one for writes */
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
     atomic_store(&storwin__sum_min, 1);
-    if (storwin_alloc(&opts, bytes, &win, &err) < 0 && generation == 0) {
+    opts.app_version = 1;
+    if (test_random(&rng) % 3 == 0) {
+        static _Alignas(4096) uint8_t room[LONG + 8192];
+
+        memset(room, 0, sizeof(room));
+        opts.generations = generations > 2 ? generations : 0;
+        rc = storwin_adopt(room + test_random(&rng) % 4096, bytes, &opts, &win, &err);
+    } else {
+        rc = storwin_alloc(&opts, bytes, &win, &err);
+    }
+    if (rc < 0 && generation == 0) {
         fprintf(stderr, "%s\n", err.text);
         CHECK(!"opens");
     }

@@ -581,6 +581,8 @@ static void undone_stores(void **state)
             brief_at = g == meets ? base : NULL;
             brief_sum = after;
             win->commit->stores_meanwhile = (int)picture;
+            if (picture && opts.atomic == STORWIN_ATOMIC_SLOTS)
+                at_flush = base + 2 * page; /* an area has no picture without a store */
             commit_window(win);
             if (brief_at)
                 brief_undo();
