@@ -102,7 +102,7 @@ sub inline {
 # A paragraph, a sentence a line; no line begins as a request.
 sub paragraph {
     my $text = one_line($_[0]);
-    $text =~ s/^([a-z])(?=[a-z]*(?:[ ,;:.]|$))/\u$1/;
+    $text =~ s/^(?![b-z] )([a-z])(?=[a-z]*(?:[ ,;:.]|$))/\u$1/; # "n ranks" begins with a parameter
     $text =~ s/(?<=[a-z0-9)][.?!]) (?=[A-Z(\\])/\n/g;
     $text =~ s/^(?=[.'])/\\&/gm;
     return $text eq '' ? '' : "$text\n";
@@ -262,8 +262,9 @@ sub function_page {
     $text .= ".SH DESCRIPTION\n" . described($f->{e});
     $text .= titled('.SS ' . escape(text_of($f->{group}, 'header')), blocks(child($f->{group}, 'description'))) if child($f->{group}, 'description')->{in}[0];
     $text .= titled('.SH PARAMETERS', join '', map {
-        my ($p) = children(child($_, 'parameternamelist'), 'parametername');
-        ".TP\n\\fI" . escape(words($p)) . '\fP' . ($p->{direction} ? " [$p->{direction}]" : '') . "\n" . blocks(child($_, 'parameterdescription'))
+        my @names = children(child($_, 'parameternamelist'), 'parametername');
+        my $direction = $names[0]{direction} ? " [$names[0]{direction}]" : '';
+        ".TP\n" . join(', ', map { "\\fI" . escape(words($_)) . '\fP' } @names) . "$direction\n" . blocks(child($_, 'parameterdescription'))
     } everywhere($doc, 'parameteritem'));
     $text .= titled('.SH RETURN VALUE', sections($doc, 'return'));
     my @named = named_constants(words($doc) . words(child($f->{group}, 'description')));

@@ -94,7 +94,7 @@ static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint6
 
 static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
 {
-    uint8_t *piece;
+    uint8_t *piece = NULL;
     struct stat st;
     int rc = -posix_memalign((void **)&piece, 4096, CHUNK_BYTES);
 

@@ -206,9 +206,10 @@ int asymreg__local_check(struct asymreg_transport *t, struct asymreg_ep *ep,
             (unsigned long long)addr, (unsigned long long)ep->peer.pid);
     return rc != ASYMREG_EUNREACH
                ? rc
-               : asymreg__fail(err, rc,
-                               "no right to trace process %llu: run both as one user, in one "
-                               "container; with Yama, the peer calls prctl(PR_SET_PTRACER, "
-                               "PR_SET_PTRACER_ANY), or use asymreg_fds_send()",
-                               (unsigned long long)ep->peer.pid);
+               : asymreg__fail(
+                     err, rc,
+                     "no right to trace process %llu (user, container, Yama or a system "
+                     "call filter): use memory of asymreg_segment_alloc(), which the peer "
+                     "can send by asymreg_fds_send()",
+                     (unsigned long long)ep->peer.pid);
 }

@@ -18,7 +18,9 @@
  *
  *     pmiwire_server_create(&o, &s);
  *     pmiwire_server_job_add(s, &jo, &job);
- *     pmiwire_server_accept(s, job, rank, my_client, &conn);  // for each process's socket
+ *     pmiwire_server_accept(s, job, rank, my_client, &conn);  // for each process's socket: it
+ *                                            // inherits the other end as PMI_FD, and gets PMI_RANK
+ *                                            // and PMI_SIZE
  *
  *     pmiwire_conn_input(conn, buf, n);                       // what read() gave
  *     while ((n = pmiwire_conn_output(conn, &data)) > 0 &&    // after ready()
@@ -162,7 +164,8 @@ struct pmiwire_server_ops {
 
     /**
      * The output of a connection was empty and now is not, or the connection must be closed: call
-     * pmiwire_conn_output() soon.
+     * pmiwire_conn_output() soon, and close the connection if its state is then
+     * PMIWIRE_CONN_FAILED.
      */
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
@@ -249,7 +252,7 @@ struct pmiwire_server_ops {
 
     /**
      * A collective cannot complete. The server calls this once for each job and kind of collective,
-     * before it answers the ranks that wait. NULL: diag reports it.
+     * before it answers the ranks that wait. NULL: diag reports it. exchange.h has the constants.
      * @param who   the rank that is gone; conn and cookie are NULL if it is not connected here
      * @param coll  PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
      * @param why   PMIWIRE_GONE_*
@@ -373,7 +376,7 @@ PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
 
 /**
- * @brief Set a job attribute, such as `PMI_process_mapping`.
+ * @brief Set a job attribute, such as `PMI_process_mapping`, which is optional.
  *
  * PMI-2 clients ask for it with info-getjobattr. PMI-1 clients get it from their key-value space.
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS,

@@ -74,9 +74,9 @@ extern "C" {
  *     holds the window's descriptors. While the file is locked, no other window can open it, with
  *     commits or without. Readers (storwin_open_read()) can, since they take no lock. Windows
  *     without commits do not exclude each other.
- *   - A killed process keeps the lock until its writes end. storwin_alloc() waits for the lock up
- *     to 10 s, then fails with STORWIN_EBUSY. If another window of this process holds the lock, the
- *     call fails at once.
+ *   - If another process holds the lock, storwin_alloc() and storwin_adopt() wait up to 10 s, then
+ *     fail with STORWIN_EBUSY. A killed process keeps the lock until its writes end. If another
+ *     window of this process holds the lock, the call fails at once.
  *   - Commits follow the open file and not its name. If the file is removed or replaced, later
  *     commits return 0, but no later call that opens the name finds them.
  *
