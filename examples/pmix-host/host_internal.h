@@ -64,7 +64,6 @@ struct pmix_host {
     uint64_t last_token;
     struct upcall *waiting; /* requests that are not answered */
     struct upcall *unsent;  /* answers that libpmix has not taken */
-    bool silence_said;
 
     struct group *groups;
     uint32_t n_groups;

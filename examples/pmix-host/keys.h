@@ -3,8 +3,8 @@
  * Describes a namespace for libpmix: job, programs, ranks. libpmix hands the keys to the clients.
  *
  * A client that asks for a missing key waits for it, or continues as a singleton, both without a
- * message. So keys_missing() knows which keys Open MPI 4, Open MPI main and
- * MPICH main ask for, and a namespace without one of them is not registered.
+ * message. So keys_missing() knows which keys Open MPI 4, Open MPI 5 and MPICH
+ * ask for, and a namespace without one of them is not registered.
  */
 #ifndef KEYS_H
 #define KEYS_H

@@ -394,11 +394,10 @@ static bool take_places(struct upcall *u, struct pmiwire_spawn_cmd *cmd,
     return ok;
 }
 
-/* A client may not set the variables of pmirun and libpmix. */
+/* A client may not set the variables of PMI and libpmix. */
 static bool var_is_ours(const char *var)
 {
-    return strncmp(var, "PMIX_", 5) == 0 || strncmp(var, "PMI_", 4) == 0 ||
-           strncmp(var, "PMIRUN_", 7) == 0;
+    return strncmp(var, "PMIX_", 5) == 0 || strncmp(var, "PMI_", 4) == 0;
 }
 
 static bool take_app(struct upcall *u, struct pmiwire_spawn_cmd *cmd, const pmix_app_t *app,

@@ -116,8 +116,7 @@ static void collective_stuck(void *ctx, uint32_t job, uint32_t rank, uint32_t co
  * job's, which has its own, with folders of its own node for example. */
 static bool is_job_var(const struct job *job, struct pmiwire_str value)
 {
-    if ((value.len > 4 && memcmp(value.ptr, "PMI_", 4) == 0) ||
-        (value.len > 7 && memcmp(value.ptr, "PMIRUN_", 7) == 0))
+    if (value.len > 7 && memcmp(value.ptr, "PMIRUN_", 7) == 0)
         return true;
     for (char *const *p = job->vars; p && *p; p++)
         if (strlen(*p) == value.len && memcmp(*p, value.ptr, value.len) == 0)

@@ -166,10 +166,7 @@ static void start_agent(struct agent *a)
     parse_boot(a, text);
     explicit_bzero(text, BOOT_BYTES);
     free(text);
-    if (gethostname(a->name, sizeof(a->name) - 1) != 0)
-        a->name[0] = '\0';
-    if (slurm)
-        snprintf(a->name, sizeof(a->name), "%s", slurm);
+    snprintf(a->name, sizeof(a->name), "%s", slurm ? slurm : own_host());
     a->opt->n_nodes = a->n_nodes;
     a->early_tail = &a->early;
     if (loop_open(&a->boot, on_boot, a, STDIN_FILENO, EPOLLIN) != 0)

@@ -63,10 +63,8 @@ void setup_fields(struct msg_fields *f, struct setup *s)
 
 static void app_fields(struct msg_fields *f, struct app *app)
 {
-    uint32_t argc = 0, what = app->env.what;
+    uint32_t argc = (uint32_t)strings_count(app->argv), what = app->env.what;
 
-    while (app->argv && app->argv[argc])
-        argc++;
     field_u32(f, &app->n_procs);
     field_strings(f, &app->argv, &argc);
     field_option(f, &app->wdir);

@@ -295,11 +295,8 @@ static void tell_setup(struct head *h)
     struct options opt = *h->opt;
     struct setup setup = {.opt = &opt, .timeline = h->jobs->timeline->on, .cwd = getcwd(NULL, 0)};
     struct msg_fields f = {.out = head_msg(h, MSG_SETUP)};
-    uint32_t n = 0;
 
-    while (environ[n])
-        n++;
-    setup.vars = xrealloc(NULL, (n + 1) * sizeof(*setup.vars));
+    setup.vars = xrealloc(NULL, (strings_count(environ) + 1) * sizeof(*setup.vars));
     for (char **e = environ; *e; e++)
         if (!is_of_node(*e))
             setup.vars[setup.n_vars++] = *e;
