@@ -103,7 +103,7 @@ struct storwin__commit {
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint64_t app_version;                   /* for every record written */
     uint32_t place;                         /* place of the next record */
-    /* the next commit must write an area, and it lacks all: there is no home yet */
+    /* the next commit must write an area: there is no home yet, and each area lacks all */
     int whole;
     /* the file was shortened: it does not hold the last commit */
     int lost;

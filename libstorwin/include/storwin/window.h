@@ -100,7 +100,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - Symbolic links are followed only if they belong to the caller or to root.
  *   - A killed process may leave direct writes to the range in flight. The call waits up to 120 s
  *     for them, and for a sync of another window on the range. Then it fails with STORWIN_EBUSY.
- *     After that it waits for the lock of a file with commits (storwin/commit.h).
+ *   - With storage_alloc_atomic the call also waits for the file's lock (storwin/commit.h).
  *   - Memory and new files read as zeros. The base is page-aligned.
  *
  * @param opts   options; NULL: a window in memory
