@@ -29,9 +29,9 @@ void storwin__place_record(struct storwin__commit *c, const struct storwin__reco
             c->place = place;
 }
 
-/* Unchanged pages between two changed ones that are written with them: a request takes the time of
- * about so many pages, and the processor time of twice as many. */
-#define FILL_GAP 4u
+/* Unchanged pages between two changed ones that are written with them: a request takes the
+ * processor time of about so many, with their sums, and the time of half as many. */
+#define FILL_GAP 8u
 
 static void fill_gaps(atomic_uint_least64_t *set, uint64_t pages)
 {

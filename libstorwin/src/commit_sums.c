@@ -27,18 +27,21 @@ static int store_sum(struct storwin__commit *c, uint64_t block, uint64_t sum)
     return sum != old;
 }
 
-/* Recomputes the sums of a page's blocks. Returns whether any changed. */
-static int page_resum(struct storwin_window *win, uint64_t page)
+/* Recomputes the sums of a page's blocks. Returns whether any changed. `next` is the page of
+ * the next call. */
+static int page_resum(struct storwin_window *win, uint64_t page, uint64_t next)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-    const uint8_t *at = win->source;
+    const uint8_t *at = win->source, *ahead = at + (next - page) * win->page_bytes;
     int differs = 0;
 
     STORWIN__IGNORE_READS(Begin);
     for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++)
-        differs |= store_sum(
-            c, b, storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b));
+        differs |= store_sum(c, b,
+                             storwin__sum_ahead(at + b * STORWIN__BLOCK,
+                                                (size_t)storwin__block_bytes(win, b), b,
+                                                ahead + b * STORWIN__BLOCK));
     STORWIN__IGNORE_READS(End);
     return differs;
 }
@@ -96,14 +99,16 @@ void storwin__copied_pages(const struct storwin_window *win, uint64_t *first, ui
 int storwin__compare_pages(struct storwin_window *win, const atomic_uint_least64_t *set,
                            uint64_t first, uint64_t end)
 {
+    uint64_t next = set ? storwin__set_next(set, first, end, 1) : first;
     int any = 0;
 
-    for (uint64_t p = set ? storwin__set_next(set, first, end, 1) : first; p < end;
-         p = set ? storwin__set_next(set, p + 1, end, 1) : p + 1)
-        if (page_resum(win, p)) {
+    for (uint64_t p = next; p < end; p = next) {
+        next = set ? storwin__set_next(set, p + 1, end, 1) : p + 1;
+        if (page_resum(win, p, next < end ? next : p)) {
             storwin__set_add(win->commit->changed, p, p + 1);
             any = 1;
         }
+    }
     return any;
 }
 

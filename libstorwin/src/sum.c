@@ -13,17 +13,20 @@ static inline uint64_t mix_lane(uint64_t lane, const uint8_t *at, uint64_t k)
     return lane ^ lane >> 29;
 }
 
-/* Covers position and content. Four independent products keep the processor's multipliers busy. */
-uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
+/* Covers position and content. Four independent products keep the processor's multipliers busy.
+ * Prefetches as many bytes at `next`, the data of the next call: without it, pages far apart take
+ * up to twice as long. */
+uint64_t storwin__sum_ahead(const void *data, size_t bytes, uint64_t seed, const void *next)
 {
     static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
                                   0xd6e8feb86659fd93u};
     uint64_t lane[4] = {seed ^ k[0], seed + k[1], bytes * k[2] + seed, ~seed * k[3]};
-    const uint8_t *at = data;
+    const uint8_t *at = data, *ahead = next;
     uint64_t sum, a, b, c, d;
 
     a = lane[0], b = lane[1], c = lane[2], d = lane[3]; /* in registers: an array would not be */
-    for (; bytes >= 32; bytes -= 32, at += 32) {
+    for (; bytes >= 32; bytes -= 32, at += 32, ahead += 32) {
+        __builtin_prefetch(ahead);
         a = mix_lane(a, at, k[0]);
         b = mix_lane(b, at + 8, k[1]);
         c = mix_lane(c, at + 16, k[2]);

@@ -159,13 +159,13 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     return rc;
 }
 
-uint64_t __real_storwin__sum(const void *data, size_t n, uint64_t seed);
-uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed);
-uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed)
+uint64_t __real_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next);
+uint64_t __wrap_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next);
+uint64_t __wrap_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next)
 {
     if (meddler && live_base && test_random(&rng) % 16 == 0)
         meddle();
-    return __real_storwin__sum(data, n, seed);
+    return __real_storwin__sum_ahead(data, n, seed, next);
 }
 
 pid_t __real_storwin__freeze(void);

@@ -69,15 +69,15 @@ static void brief_undo(void)
     brief_to_end = 0;
 }
 
-uint64_t __real_storwin__sum(const void *data, size_t n, uint64_t seed);
-uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed);
-uint64_t __wrap_storwin__sum(const void *data, size_t n, uint64_t seed)
+uint64_t __real_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next);
+uint64_t __wrap_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next);
+uint64_t __wrap_storwin__sum_ahead(const void *data, size_t n, uint64_t seed, const void *next)
 {
     uint64_t sum;
 
     if (data == brief_at)
         brief_undo();
-    sum = __real_storwin__sum(data, n, seed);
+    sum = __real_storwin__sum_ahead(data, n, seed, next);
     if (data == brief_at && brief_sum > 0 && --brief_sum == 0) {
         brief_to_end = 1;
         *brief_at ^= 1;
