@@ -11,7 +11,8 @@
  * alternate, and the same pages change for all. `ms_per_commit` is the mean of all trials, since a
  * full journal makes one commit in many more expensive; it counts neither the stores nor their
  * faults, except LMDB's puts, which replace stores. `stores` is the time of a first store to a
- * page. `bytes_per_changed_byte` is what /proc/self/io counts for changes and commit together.
+ * page. `processor` is the processor time of a commit, all threads together, and for LMDB of its
+ * puts. `bytes_per_changed_byte` is what /proc/self/io counts for changes and commit together.
  * `ratio` is the mean over that of msync: below 1 is faster.
  */
 #include "storwin_bench.h"
@@ -35,7 +36,7 @@ struct state {
 };
 
 struct total {
-    double ms, stores, sent, changed;
+    double ms, processor, stores, sent, changed;
 };
 
 static uint64_t page, pages;
@@ -138,12 +139,15 @@ static void trial(struct state *s, unsigned who, uint64_t n, struct total *t)
 {
     const uint64_t sent = sent_bytes();
     double start = wall_ms();
+    uint64_t busy;
 
     for (uint64_t i = 0; i < n; i++)
         s->base[order[i] * page]++;
     t->stores += wall_ms() - start;
     start = wall_ms();
+    busy = bench_ns(CLOCK_PROCESS_CPUTIME_ID);
     commit(s, who, n);
+    t->processor += (double)(bench_ns(CLOCK_PROCESS_CPUTIME_ID) - busy) / 1e6;
     t->ms += wall_ms() - start;
     t->sent += (double)(sent_bytes() - sent);
     t->changed += (double)(n * page);
@@ -177,6 +181,8 @@ static void measure(struct bench *b, struct state *all, const char *name, unsign
     }
     for (unsigned i = 0; i < CONTENDERS; i++) {
         bench_figure(b, name, pages * page, names[i], "ms_per_commit", total[i].ms / trials, "ms");
+        bench_figure(b, name, pages * page, names[i], "processor", total[i].processor / trials,
+                     "ms");
         bench_figure(b, name, pages * page, names[i], "bytes_per_changed_byte",
                      total[i].sent / total[i].changed, "bytes");
         bench_figure(b, name, pages * page, names[i], "ratio", total[i].ms / total[MSYNC].ms,
