@@ -481,6 +481,7 @@ static void overrun_log(void)
 /* A refresh that the owner overtakes each time ends; if the owner was killed, the peer is dead. */
 static void table_changes_for_ever(void **state)
 {
+    struct asymreg_stats stats = {.size = sizeof(stats)};
     asymreg_id id = expose();
 
     assert_int_equal(asymreg_register(owner, memory + 4096, 4096, ASYMREG_RW,
@@ -493,6 +494,8 @@ static void table_changes_for_ever(void **state)
     fault.before_get = overrun_log;
     assert_int_equal(asymreg_refresh(user, PE), ASYMREG_EBUSY);
     fault.before_get = NULL;
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_true(stats.n_retries > 0 && stats.n_retries < 1000);
     assert_int_equal(put_byte(id, "1"), 0);
     fault.before_get = overrun_log;
     fault.dead = 1;

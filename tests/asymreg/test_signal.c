@@ -125,6 +125,7 @@ static void comparisons(void)
                  t[i].holds ? 0 : ASYMREG_ETIMEDOUT);
     }
     CHECK_EQ(asymreg_wait_until(w, memory + 256, 8, ASYMREG_CMP_EQ, 1, 20), ASYMREG_ETIMEDOUT);
+    CHECK_EQ(asymreg_progress(w), 0); /* nothing is pending */
     CHECK_EQ(asymreg_wait_until(NULL, memory, 8, ASYMREG_CMP_EQ, 1, 0), -EINVAL);
     CHECK_EQ(asymreg_wait_until(w, NULL, 8, ASYMREG_CMP_EQ, 1, 0), -EINVAL);
     CHECK_EQ(asymreg_wait_until(w, memory, 2, ASYMREG_CMP_EQ, 1, 0), -EINVAL);
