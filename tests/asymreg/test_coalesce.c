@@ -229,6 +229,10 @@ static void one_chunk_one_segment(void **state)
     expect(1, 3);
     assert_int_equal(asymreg_unregister(c, b), 0);
     expect(0, 3);
+    reg(arena + CHUNK, 8, ASYMREG_RW, 0);
+    reg(arena, 8, ASYMREG_RW, 0);
+    reg(arena + CHUNK + 8, 8, ASYMREG_RW, 0); /* the first segment is still there */
+    expect(2, 5);
 }
 
 /* A region that begins at the last byte of a segment, and one that ends at the first byte. */
