@@ -504,6 +504,36 @@ static void table_changes_for_ever(void **state)
     assert_int_equal(put_byte(id, "2"), ASYMREG_EPEER);
 }
 
+static int gets_left;
+
+static void fail_later(void)
+{
+    if (gets_left > 0 && --gets_left == 0)
+        fault.get = -EIO;
+}
+
+/* Whichever read of a refresh fails, its error is the refresh's. */
+static void any_read_fails(void **state)
+{
+    int n, rc;
+
+    (void)expose();
+    assert_true(asymreg_refresh(user, PE) > 0);
+    for (n = 0;; n++) {
+        overrun_log();
+        gets_left = n;
+        fault.get = n == 0 ? -EIO : 0;
+        fault.before_get = fail_later;
+        rc = asymreg_refresh(user, PE);
+        fault.before_get = NULL;
+        if (gets_left > 0 || fault.get)
+            break;
+        assert_int_equal(rc, -EIO);
+    }
+    fault.get = 0;
+    assert_true(rc >= 0 && n >= 4);
+}
+
 /* The process lives, but the context is gone: its table's handle is stale, or the table at that
  * address is another context's. */
 static void context_is_gone(void **state)
@@ -632,6 +662,7 @@ int main(void)
         TEST(batch_is_searched_once),
         TEST(segment_changes_for_ever),
         TEST(table_changes_for_ever),
+        TEST(any_read_fails),
         TEST(context_is_gone),
         TEST(context_is_gone_at_first_use),
         cmocka_unit_test(descriptor_is_closed),
