@@ -108,6 +108,17 @@ static void descriptors_not_kept(void)
     CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), ASYMREG_EBLOB);
     CHECK_EQ(n_descriptors(), open_now);
 
+    /* A message without the magic, else whole. */
+    CHECK_EQ(asymreg_fds_send(sender, pair[0]), 1);
+    msg.msg_controllen = sizeof(control.bytes);
+    CHECK(recvmsg(pair[1], &msg, 0) == (ssize_t)sizeof(bytes));
+    bytes[0] ^= 1;
+    CHECK(sendmsg(pair[0], &msg, 0) == (ssize_t)sizeof(bytes));
+    memcpy(&file, CMSG_DATA(&control.header), sizeof(file));
+    close(file);
+    CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), ASYMREG_EBLOB);
+    CHECK_EQ(n_descriptors(), open_now);
+
     /* One file twice: first for reading alone. */
     CHECK((file = mkstemp(path)) >= 0 && (ro = open(path, O_RDONLY)) >= 0 &&
           ftruncate(file, 8192) == 0 && unlink(path) == 0);
