@@ -388,6 +388,18 @@ static int is_mapped(const void *p)
     return mincore((void *)((uintptr_t)p / size * size), 1, &page) == 0;
 }
 
+static int n_mappings(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    int n = 0;
+
+    assert_non_null(f);
+    for (int c = fgetc(f); c != EOF; c = fgetc(f))
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
 /* Following moves one reader, and unmaps what it had; a failure leaves it where it was. */
 static void test_follow(void **state)
 {
@@ -399,7 +411,7 @@ static void test_follow(void **state)
         struct shmht_reader *r, *stays;
         struct shmht_error err;
         struct shmht_iter it = {0};
-        int fd = shmht_writer_share(w, &first), next_fd;
+        int fd = shmht_writer_share(w, &first), next_fd, mapped;
 
         for (uint64_t i = 0; i < 1000; i++)
             assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
@@ -412,8 +424,10 @@ static void test_follow(void **state)
         next_fd = shmht_writer_share(next, &desc);
 
         /* its own table, no table, a writer's view, a table beyond the reader's limit */
+        mapped = n_mappings();
         assert_int_equal(shmht_reader_follow(r, &first, flags ? -1 : fd, &err), SHMHT_ESTALE);
         assert_string_equal(err.what, "generation");
+        assert_int_equal(n_mappings(), mapped);
         assert_int_equal(shmht_reader_follow(r, NULL, -1, &err), -EINVAL);
         assert_int_equal(shmht_reader_follow(shmht_writer_view(w), &desc, next_fd, &err), -EINVAL);
         third = create(&(struct shmht_writer_opts){.max_bytes = 65 << 20, .generation = 9});
