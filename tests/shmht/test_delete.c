@@ -222,6 +222,25 @@ static void test_churn(void **state)
     shmht_writer_destroy(next);
 }
 
+/* A compacted table is filled as the old one, or as the options say. */
+static void test_compact_load(void **state)
+{
+    struct shmht_writer *w = create(&(struct shmht_writer_opts){.max_load_percent = 20}), *next,
+                        *third;
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20};
+
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_writer_compact(w, &opts, &next, NULL), 0);
+    assert_true(stats_of(shmht_writer_view(next)).slots >= 5000);
+    opts.max_load_percent = 80;
+    assert_int_equal(shmht_writer_compact(next, &opts, &third, NULL), 0);
+    assert_true(stats_of(shmht_writer_view(third)).slots < 5000);
+    shmht_writer_destroy(w);
+    shmht_writer_destroy(next);
+    shmht_writer_destroy(third);
+}
+
 /* In a process without standard input a reader's descriptor is 0. */
 static void test_descriptor_0(void **state)
 {
@@ -457,12 +476,13 @@ static void test_follow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_delete),     cmocka_unit_test(test_delete_long),
-        cmocka_unit_test(test_slot_again), cmocka_unit_test(test_equal_hashes),
-        cmocka_unit_test(test_churn),      cmocka_unit_test(test_descriptor_0),
-        cmocka_unit_test(test_at_cap),     cmocka_unit_test(test_full_table),
-        cmocka_unit_test(test_growth),     cmocka_unit_test(test_deferred),
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_delete),       cmocka_unit_test(test_delete_long),
+        cmocka_unit_test(test_slot_again),   cmocka_unit_test(test_equal_hashes),
+        cmocka_unit_test(test_churn),        cmocka_unit_test(test_descriptor_0),
+        cmocka_unit_test(test_compact_load), cmocka_unit_test(test_at_cap),
+        cmocka_unit_test(test_full_table),   cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_deferred),     cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_follow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
