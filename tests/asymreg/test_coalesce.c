@@ -505,7 +505,7 @@ static void options(void **state)
 
     assert_int_equal(asymreg_open(&o, &x, NULL), -EINVAL);
     close_all();
-    open_with(8, 3); /* raised to a page */
+    open_with(1, 3); /* raised to a page */
     for (int i = 0; i < 3; i++)
         reg(arena + (size_t)i * PAGE, 8, ASYMREG_RW, 0);
     expect_newest(arena + 2 * PAGE, PAGE, ASYMREG_RW);

@@ -252,7 +252,9 @@ static void test_iteration(void **state)
         assert_memory_equal(key.ptr, name, 16);
     }
     assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
-    it.pos = 2; /* no place of a record */
+    it.pos++; /* no place of a record */
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), SHMHT_ECORRUPT);
+    it.pos = 2;
     assert_int_equal(shmht_reader_next(r, &it, &key, &value), SHMHT_ECORRUPT);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
