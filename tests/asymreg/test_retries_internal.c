@@ -491,6 +491,8 @@ static void table_changes_for_ever(void **state)
                                       NULL, NULL),
                      0);
     assert_true(asymreg_refresh(user, PE) > 0);
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_int_equal(stats.n_retries, 0);
     fault.before_get = overrun_log;
     assert_int_equal(asymreg_refresh(user, PE), ASYMREG_EBUSY);
     fault.before_get = NULL;

@@ -727,6 +727,19 @@ static void oneself(struct world *w)
     CHECK_EQ(asymreg_unregister(w->ctx, id), 0);
 }
 
+/* The head of a blob: positions, and the checksum (FNV-1a, with 0 in its place). */
+enum { CHECKSUM_AT = 16, INCARNATION_AT = 40, TABLE_BYTES_AT = 56 };
+
+static void seal_blob(unsigned char *blob, size_t n)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+
+    memset(blob + CHECKSUM_AT, 0, sizeof(sum));
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ blob[i]) * UINT64_C(0x100000001b3);
+    memcpy(blob + CHECKSUM_AT, &sum, sizeof(sum));
+}
+
 static void damaged_blobs(struct world *w)
 {
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
@@ -741,6 +754,12 @@ static void damaged_blobs(struct world *w)
     }
     memcpy(blob, w->t.blob, w->t.blob_bytes);
     CHECK_EQ(asymreg_import(w->ctx, 1, blob, w->t.blob_bytes + 1, NULL), ASYMREG_EBLOB);
+    for (int at = INCARNATION_AT; at <= TABLE_BYTES_AT; at += TABLE_BYTES_AT - INCARNATION_AT) {
+        memcpy(blob, w->t.blob, w->t.blob_bytes);
+        memset(blob + at, 0, 8);
+        seal_blob(blob, w->t.blob_bytes);
+        CHECK_EQ(asymreg_import(w->ctx, 1, blob, w->t.blob_bytes, NULL), ASYMREG_EBLOB);
+    }
     CHECK_EQ(asymreg_import(w->ctx, 1, NULL, 10, NULL), -EINVAL);
 }
 

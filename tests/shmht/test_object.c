@@ -367,6 +367,7 @@ static void test_names(void **state)
     struct shmht_reader *r;
     struct shmht_bytes got;
     struct shmht_writer *w, *w2;
+    struct shmht_error err;
     struct shmht_desc desc;
     struct stat st;
 
@@ -379,6 +380,9 @@ static void test_names(void **state)
         opts.name = bad[i];
         assert_int_equal(shmht_writer_create(&opts, &w, NULL), SHMHT_ENAME);
     }
+    opts.name = "x";
+    assert_int_equal(shmht_writer_create(&opts, &w, &err), SHMHT_ENAME);
+    assert_non_null(strstr(err.text, " x: "));
     opts.name = name;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_writer_create(&opts, &w2, NULL), -EEXIST);
