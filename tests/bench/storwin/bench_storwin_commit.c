@@ -12,7 +12,8 @@
  * full journal makes one commit in many more expensive; it counts neither the stores nor their
  * faults, except LMDB's puts, which replace stores. `stores` is the time of a first store to a
  * page. `processor` is the processor time of a commit, with all threads of the process, and for
- * LMDB of its puts. `bytes_per_changed_byte` is what /proc/self/io counts for changes and commit together.
+ * LMDB of its puts. `bytes_per_changed_byte` is what /proc/self/io counts for changes and commit
+ * together.
  * `ratio` is the mean over that of msync: below 1 is faster.
  */
 #include "storwin_bench.h"
