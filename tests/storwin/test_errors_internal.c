@@ -28,6 +28,8 @@ static atomic_llong lost_at; /* one write over this file offset is lost, with su
 static uint32_t lost_bytes[STORWIN__RING_DEPTH];
 static atomic_int n_empty, empty_code; /* requests of the ring that write nothing, their result */
 static uint8_t *watched;               /* base of the window whose msync() may fail */
+static void *synced_at;                /* by the last msync() */
+static size_t synced_bytes;
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
@@ -127,6 +129,8 @@ int __wrap_msync(void *addr, size_t bytes, int flags)
     /* The window of these tests begins one page into its file. */
     if (flush_fails_now() || (watched && fails((uint8_t *)addr - watched + (off_t)page, bytes)))
         return -1;
+    synced_at = addr;
+    synced_bytes = bytes;
     return __real_msync(addr, bytes, flags);
 }
 
@@ -260,6 +264,21 @@ static void in_a_sparse_file(void **state)
     assert_true(err.offset == 0 && err.bytes >= page);
     assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     watched = NULL;
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
+/* A sync of a range syncs its pages, and no others. */
+static void pages_of_a_range(void **state)
+{
+    const char *path = test_path("range");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_KERNEL, 0, 0);
+    uint8_t *base = storwin_base(win);
+
+    base[3 * page] = 1;
+    assert_int_equal(storwin_sync(win, 2 * page + 5, page, NULL), 0);
+    assert_ptr_equal(synced_at, base + 2 * page);
+    assert_int_equal(synced_bytes, 2 * page);
     assert_int_equal(storwin_free(win, NULL), 0);
     unlink(path);
 }
@@ -628,6 +647,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_with_its_range),
         cmocka_unit_test(in_a_sparse_file),
+        cmocka_unit_test(pages_of_a_range),
         cmocka_unit_test(flush),
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
