@@ -34,7 +34,7 @@ static void on_pmi_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
     struct pmi *pmi = ctx;
     struct conn *c = cookie;
 
-    if (c->queued || c->src.fd < 0)
+    if (c->queued || c == pmi->served || c->src.fd < 0)
         return;
     c->queued = true;
     c->next = NULL;
@@ -62,6 +62,8 @@ static void on_pmi_state(void *ctx, const struct pmiwire_peer *who, uint32_t sta
 {
     struct conn *c = who->cookie;
 
+    if (c)
+        pmiwire_conn_query(c->wire, &c->info);
     if (c && c->rank)
         job_rank_state(c->rank, state);
 }
@@ -311,12 +313,10 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 static ssize_t send_some(const struct options *opt, struct conn *c, const void *p, size_t n)
 {
     uint32_t n_arrays = c->n_arrays;
-    struct pmiwire_info_conn info;
     ssize_t w = -1;
     int fd;
 
-    pmiwire_conn_query(c->wire, &info);
-    if (c->rank && !opt->use_port && info.has_extensions) {
+    if (c->rank && !opt->use_port && c->info.has_extensions) {
         fd = c->table_sent ? gather_fd(c->rank->job, &n_arrays) : table_fd(c->rank->job);
         if (c->table_sent && n_arrays == c->n_arrays)
             fd = -1; /* it has this one */
@@ -370,12 +370,10 @@ void pmi_send_answers(const struct job *job)
 static void pmi_conn_flush(struct pmi *pmi, struct conn *c)
 {
     const size_t n = conn_write(pmi->jobs->opt, c);
-    struct pmiwire_info_conn info;
 
-    pmiwire_conn_query(c->wire, &info);
-    if (info.state == PMIWIRE_CONN_FAILED) {
+    if (c->info.state == PMIWIRE_CONN_FAILED) {
         log_verbose("connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
-                    pmiwire_strerror(info.error));
+                    pmiwire_strerror(c->info.error));
         close_conn(pmi, c);
     } else {
         (void)loop_add(&c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
@@ -403,10 +401,14 @@ static void on_pmi_event(void *of, struct source *src, uint32_t events)
 {
     struct pmi *pmi = of;
     struct conn *c = (struct conn *)src;
+    bool open = true;
 
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pmi, c))
-        return;
-    pmi_conn_flush(pmi, c);
+    pmi->served = c;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        open = pmi_conn_read(pmi, c);
+    pmi->served = NULL;
+    if (open)
+        pmi_conn_flush(pmi, c);
 }
 
 struct conn *pmi_new_conn(struct pmi *pmi, int fd, uint32_t job, int32_t rank, int *err)
@@ -443,13 +445,10 @@ void pmi_read_all(struct rank *r)
 {
     struct pmi *pmi = r->job->jobs->pmi;
     struct conn *c = r->conn;
-    struct pmiwire_info_conn info;
 
-    for (unsigned i = 0; i < LAST_READS && c && c->src.fd >= 0 && pmi_conn_read(pmi, c); i++) {
-        pmiwire_conn_query(c->wire, &info);
-        if (info.state == PMIWIRE_CONN_FAILED)
+    for (unsigned i = 0; i < LAST_READS && c && c->src.fd >= 0 && pmi_conn_read(pmi, c); i++)
+        if (c->info.state == PMIWIRE_CONN_FAILED)
             break;
-    }
 }
 
 void pmi_drain(struct rank *r)

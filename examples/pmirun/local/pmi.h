@@ -24,10 +24,11 @@ struct rank;
 struct conn {
     struct source src;
     struct pmiwire_conn *wire;
-    struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
-    bool is_ours;      /* PMI_PORT: the kernel reports our user or root as its owner */
-    bool queued;       /* in pmi.ready */
-    bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
+    struct pmiwire_info_conn info; /* as of the last change of its state */
+    struct rank *rank;             /* NULL: not identified yet (PMI_PORT) */
+    bool is_ours;                  /* PMI_PORT: the kernel reports our user or root as its owner */
+    bool queued;                   /* in pmi.ready */
+    bool table_sent;               /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
     struct conn *next; /* in pmi.ready, then in pmi.closed */
@@ -40,6 +41,7 @@ struct pmi {
     struct timer tick;  /* of the engine, every half second */
     struct conn *ready; /* with something to write */
     struct conn *last_ready;
+    struct conn *served; /* its event is handled, which ends with writing its answers */
     struct conn *closed; /* closed in this batch of events */
     uint64_t n_conns;    /* open */
 };

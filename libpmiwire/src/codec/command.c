@@ -251,14 +251,26 @@ const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id)
     return &pmiwire__fields[id];
 }
 
+static bool has_name(uint16_t command, struct pmiwire_str name)
+{
+    return commands[command].name_bytes == name.len &&
+           memcmp(commands[command].name, name.ptr, name.len) == 0;
+}
+
 uint16_t pmiwire__command_find(uint16_t wire, struct pmiwire_str name)
 {
-    uint16_t id = wire == PMIWIRE_V2 ? FIRST_V2 : 1;
-    const uint16_t end = wire == PMIWIRE_V2 ? N_SLOTS : N_V1 + 1;
+    static const uint16_t frequent[2][3] = {
+        {PMIWIRE_V1_PUT, PMIWIRE_V1_GET, PMIWIRE_V1_BARRIER_IN},
+        {PMIWIRE_V2_KVS_PUT, PMIWIRE_V2_KVS_GET, PMIWIRE_V2_KVS_FENCE},
+    };
+    const bool is_v2 = wire == PMIWIRE_V2;
+    const uint16_t end = is_v2 ? N_SLOTS : N_V1 + 1;
 
-    for (; id < end; id++)
-        if (commands[id].name_bytes == name.len &&
-            memcmp(commands[id].name, name.ptr, name.len) == 0)
+    for (size_t i = 0; i < 3; i++)
+        if (has_name(frequent[is_v2][i], name))
+            return frequent[is_v2][i];
+    for (uint16_t id = is_v2 ? FIRST_V2 : 1; id < end; id++)
+        if (has_name(id, name))
             return id;
     return 0;
 }

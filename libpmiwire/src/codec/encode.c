@@ -304,6 +304,8 @@ void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value)
         *--p = '-';
     if (d && d->type == PMIWIRE_TYPE_BOOL)
         pmiwire_enc_str(e, field, pmiwire_strz(value ? "TRUE" : "FALSE"));
+    else if (d && d->type == PMIWIRE_TYPE_INT) /* every framing carries digits */
+        add_plain_field(e, field, (struct pmiwire_str){p, (size_t)(end - p)}, 0);
     else
         pmiwire_enc_str(e, field, (struct pmiwire_str){p, (size_t)(end - p)});
 }
