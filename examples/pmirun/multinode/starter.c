@@ -38,7 +38,8 @@
 #define MIN_TRY_S  1        /* a slow login does not hang */
 #define TERM_NS    (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
 #define FULL_NS    (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
-#define LAST_READS 16              /* pieces of SCRATCH_BYTES that it has left in its pipe */
+#define PIECE      4096            /* bytes to read at once; each line of them is a write */
+#define LAST_READS 17              /* the pieces that a pipe holds, and its end */
 
 /* Its name in messages. */
 static const char *starter_program(const struct options *opt, const struct starter *s)
@@ -259,7 +260,7 @@ static void starter_line(struct head *h, struct starter *s)
 /* Prints one piece of its output. False: nothing more has arrived, or it was the end. */
 static bool starter_read(struct head *h, struct starter *s)
 {
-    ssize_t n = read(s->src.fd, loop.scratch, SCRATCH_BYTES);
+    ssize_t n = read(s->src.fd, loop.scratch, PIECE);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
