@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# abi.sh <root> <folder> <abidiff> <library>...: each shared library keeps the ABI of the commit that abi-baseline names (once there is one, the last
-# release), and may add functions; a library with a new SONAME may change anything. abi.suppr, beside this file and in abidiff's form, lists intended
+# abi.sh <root> <folder> <abidiff> <library>...: each shared library keeps the ABI of the commit that abi-baseline names, the last
+# release, and may add functions; a library with a new SONAME may change anything. abi.suppr, beside this file and in abidiff's form, lists intended
 # changes within one SONAME, such as an option struct that has grown, until the next release. The baseline's libraries are built into the folder,
 # once.
 export NAME='' CORE='' FOLDER=$1
