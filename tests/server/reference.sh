@@ -57,7 +57,7 @@ two_nodes)
     run 5 "$nodes" "$raw" exit 5 final
     run 137 "$nodes" "$raw" die 9 inited
     run 127 "$nodes" "$dir/nothing"
-    run 7 "$nodes" sh -c '"$0" abort 7; exec sleep 60' "$raw" # waits for its end, as MPICH does
+    run 7 "$nodes" sh -c 'timeout 60 "$0" abort 7; exec sleep 60' "$raw" # waits for its end, as MPICH does
     # Rank 1 is never there, or its whole node is killed, while rank 0 waits in the fence on the other node.
     run 1 "$nodes" sh -c '[ "$PMI_RANK" -eq 1 ] || exec "$0" pgf' "$raw"
     grep -qx 'node 0: ranks wait for one that is gone' "$dir/err" || fail "no cause"
