@@ -50,6 +50,7 @@ struct entry {
 
 static bool careless;
 static uint64_t rng, dies_in; /* a writer dies before so manyth a sync; 0: never */
+static uint64_t *commits;     /* of all writers; in memory that they share */
 
 static void sync_begins(void)
 {
@@ -114,6 +115,7 @@ static void writer(const char *name, const char *how, const char *device, const 
         if (!first) {
             test_state(++g, storwin_base(win), STATE);
             CHECK(storwin_commit(win, NULL) == 0);
+            ++*commits;
         }
         /* what was restored counts as committed: the program continues from it */
         m.mark.magic = MARK_MAGIC;
@@ -126,12 +128,20 @@ static void writer(const char *name, const char *how, const char *device, const 
 }
 
 /* The writer is killed now and then, or dies while its last writes are only in the page cache; then
- * another one starts. */
+ * another one starts. On a slow machine a short life is over before a commit: so the next life may
+ * be longer, until there is one. */
 static int write_commits(char **argv)
 {
+    long longest_ms = 30; /* of the 20 parts of a life */
+
     rng = (uint64_t)getpid() * 2654435761u | 1;
+    commits =
+        mmap(NULL, sizeof(*commits), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(commits != MAP_FAILED);
     for (;;) {
-        struct timespec pause = {0, (long)(test_random(&rng) % 30 * 1000000)};
+        long ms = (long)(test_random(&rng) % (uint64_t)longest_ms);
+        struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+        const uint64_t before = *commits;
         int status, dead = 0;
         pid_t pid;
 
@@ -149,6 +159,7 @@ static int write_commits(char **argv)
             CHECK(waitpid(pid, &status, 0) == pid);
         }
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        longest_ms = *commits > before ? 30 : longest_ms < 2000 ? 2 * longest_ms : longest_ms;
     }
 }
 
