@@ -27,7 +27,7 @@ endfunction()
 #   NEEDS     features of fencepost_find_features(): when one is missing, nothing is built and the test reports a skip
 #   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for tests that only tests/run
 #             --full runs
-#   TIMEOUT   seconds, default 60; ten times as many for another architecture (tests/arch)
+#   TIMEOUT   seconds, default 180, against hangs on a slow machine; ten times as many for another architecture (tests/arch)
 #   ENV       VAR=value for its environment
 #   SERIAL    run it while no other test runs
 #   A folder with the unit tests of a library sets FENCEPOST_TESTS_OF to the library's name: its tests have that name as a label too, and the
@@ -59,7 +59,7 @@ function(fencepost_test name)
         set(arg_LABELS unit)
     endif()
     if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 60)
+        set(arg_TIMEOUT 180)
     endif()
     if(CMAKE_CROSSCOMPILING)
         math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")
