@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# way.sh PMIRUN LIBPMI LIBDIR CC GROUP: how pmirun connects ranks (--mpi), and the temporary folders of its jobs. The programs
+# mpi_detect.sh PMIRUN LIBPMI LIBDIR CC GROUP: how pmirun connects ranks (--mpi), and the temporary folders of its jobs. The programs
 # are linked with empty libraries of the names that real MPIs have. LIBDIR is the path from pmirun's folder to an installed libpmi.so.0.
 # Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi; RAWPMI, the program of rawpmi.c.
 set -u
@@ -17,7 +17,7 @@ library() {
     mkdir -p "$dir/$1"
     $cc -shared -fPIC -o "$dir/$1/$2" -Wl,-soname,"$2" -Wl,--no-as-needed "-Wl,-rpath,\$ORIGIN" "$dir/empty.c" ${3:+"$dir/$1/$3"} || exit 1
 }
-# program NAME [FOLDER/LIBRARY [OPTION...]]: linked with it; it prints the variables that select an MPI's way, and sleeps for $1 seconds
+# program NAME [FOLDER/LIBRARY [OPTION...]]: linked with it; it prints the variables that select how an MPI connects, and sleeps for $1 seconds
 program() {
     local name=$1 lib=${2:-}
     shift
