@@ -38,6 +38,7 @@
 #define LOG_MAGIC  UINT64_C(0x6a736677736872)
 #define LOG_FLUSH  1u
 #define LOG_FUA    2u
+#define SHORT_MS   30
 
 struct mark {
     uint64_t magic, generation;
@@ -132,7 +133,7 @@ static void writer(const char *name, const char *how, const char *device, const 
  * be longer, until there is one. */
 static int write_commits(char **argv)
 {
-    long longest_ms = 30; /* of the 20 parts of a life */
+    long longest_ms = SHORT_MS; /* of the 20 parts of a life */
 
     rng = (uint64_t)getpid() * 2654435761u | 1;
     commits =
@@ -159,7 +160,10 @@ static int write_commits(char **argv)
             CHECK(waitpid(pid, &status, 0) == pid);
         }
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        longest_ms = *commits > before ? 30 : longest_ms < 2000 ? 2 * longest_ms : longest_ms;
+        if (*commits > before)
+            longest_ms = SHORT_MS;
+        else if (longest_ms < 2000)
+            longest_ms *= 2;
     }
 }
 
